@@ -1,0 +1,1 @@
+"""The engine: what a workflow can await, and the driver that carries one delivery."""

@@ -1,0 +1,36 @@
+"""A workflow's definition: what `@workflow` made of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from yieldstar_cli.engine.retry import RetryPolicy, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One workflow at one version, with everything resolved that could go wrong at load (R1, O2)."""
+
+    workflow_id: str
+    version: int
+    #: The author's function: `async def name(step, params)`, or a plain `def`.
+    fn: Callable[..., Any]
+    #: True for a plain `def`: the whole function is one recorded step.
+    plain: bool
+    #: The type that params decode to, or None when the function takes none.
+    params_type: Any
+    #: True when params are the function's own keyword arguments (params_type is a made struct).
+    spread: bool
+    #: The annotated return type, or Any.
+    result_type: Any
+    retry: RetryPolicy | None
+    timeout: Span | None
+    file: str
+    line: int
+    doc: str
+    #: The globals of the author's module: where error classes are named (O2).
+    namespace: Mapping[str, Any]
+    #: Names the state of the module's file (mtime and size), for holds (E12).
+    module_state: str = ""

@@ -1,0 +1,328 @@
+"""Every error of the product: its code for programs, its sentence for people, its exit code.
+
+Three families: what an author meets inside a workflow (`WorkflowError`), what a caller of
+the SDK or the command meets (`YieldstarError`), and what stops a delivery without being an
+outcome (`CodeFault`, a fault of the code, spec E12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class YieldstarError(Exception):
+    """What a caller can cause or meet; shown in one place, `cli/app.py`.
+
+    `why` says why and where it stands now, `remedy` holds the commands that help.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self, message: str, *, why: Sequence[str] = (), remedy: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.why = tuple(why)
+        self.remedy = tuple(remedy)
+
+
+class UsageError(YieldstarError):
+    """The words of a call do not fit together."""
+
+    code = "USAGE"
+    exit_code = 2
+
+
+# --- admission (RFC 001) -------------------------------------------------------------------
+
+
+class ExecutionAdmissionError(YieldstarError):
+    """An execution was not admitted; nothing was stored. Source: RFC 001."""
+
+    code = "INVALID_EXECUTION_EVENT"
+    exit_code = 5
+
+
+class ExecutionIdConflict(ExecutionAdmissionError):
+    """The execution ID is in use, by an open or a finished execution (spec E3)."""
+
+    code = "EXECUTION_ID_CONFLICT"
+    exit_code = 3
+
+    def __init__(self, execution_id: str, workflow_id: str, status: str) -> None:
+        super().__init__(
+            f"execution {execution_id!r} already exists: {workflow_id}, {status}",
+            why=("Nothing was changed.",),
+            remedy=(f"ys show {execution_id}",),
+        )
+        self.execution_id = execution_id
+        self.workflow_id = workflow_id
+        self.status = status
+
+
+class InvalidExecutionEvent(ExecutionAdmissionError):
+    """The ID, workflow name, params or context cannot be stored exactly (spec E2, E4)."""
+
+    def __init__(
+        self, place: str, reason: str, *, why: Sequence[str] = (), remedy: Sequence[str] = ()
+    ) -> None:
+        super().__init__(f"{place}: {reason}", why=why or ("Nothing was stored.",), remedy=remedy)
+        self.place = place
+
+
+class InvalidParams(ExecutionAdmissionError):
+    """The params do not fit what the workflow declares."""
+
+    code = "INVALID_PARAMS"
+
+
+# --- looking things up ---------------------------------------------------------------------
+
+
+class ExecutionNotFound(YieldstarError):
+    """No record has this execution ID."""
+
+    code = "EXECUTION_NOT_FOUND"
+    exit_code = 4
+
+    def __init__(
+        self, execution_id: str, *, why: Sequence[str] = (), remedy: Sequence[str] = ("ys list",)
+    ) -> None:
+        super().__init__(f"there is no execution {execution_id!r}", why=why, remedy=remedy)
+        self.execution_id = execution_id
+
+
+class UnknownWorkflow(YieldstarError):
+    """No loaded module registers this workflow name."""
+
+    code = "UNKNOWN_WORKFLOW"
+    exit_code = 4
+
+
+class WorkflowImportFailed(YieldstarError):
+    """A workflow module does not load; the others do."""
+
+    code = "WORKFLOW_IMPORT_FAILED"
+    exit_code = 4
+
+
+class NoWorkflows(YieldstarError):
+    """The worker found no workflow to run."""
+
+    code = "NO_WORKFLOWS"
+    exit_code = 4
+
+
+class UntrustedPath(YieldstarError):
+    """A directory, module or database belongs to someone else or can be written by others."""
+
+    code = "UNTRUSTED_PATH"
+    exit_code = 10
+
+
+# --- how an awaited execution ended -----------------------------------------------------------
+
+
+class ExecutionFailed(YieldstarError):
+    """The awaited execution failed; `name` and `message` are its recorded error's."""
+
+    code = "EXECUTION_FAILED"
+    exit_code = 7
+
+    def __init__(self, execution_id: str, name: str, message: str) -> None:
+        super().__init__(
+            f"execution {execution_id!r} failed: {name}: {message}",
+            remedy=(f"ys show {execution_id}",),
+        )
+        self.execution_id = execution_id
+        self.error_name = name
+        self.error_message = message
+
+
+class ExecutionCancelled(YieldstarError):
+    """The awaited execution was cancelled."""
+
+    code = "EXECUTION_CANCELLED"
+    exit_code = 9
+
+
+class WaitTimeout(YieldstarError, TimeoutError):
+    """The awaited execution had not ended in time; nothing was changed."""
+
+    code = "STILL_PENDING"
+    exit_code = 8
+
+
+# --- the database --------------------------------------------------------------------------
+
+
+class StorageError(YieldstarError):
+    """The database refused; nothing happened."""
+
+    code = "DATABASE"
+    exit_code = 10
+
+
+class NoDatabase(StorageError):
+    """There is no database where one was looked for."""
+
+    code = "NO_DATABASE"
+
+
+class SchemaTooNew(StorageError):
+    """The file was written by a newer version; it was not touched (spec K7)."""
+
+    code = "SCHEMA_TOO_NEW"
+
+
+class ForeignFile(StorageError):
+    """The file is not one of ours; it was not touched (spec K7)."""
+
+    code = "FOREIGN_FILE"
+
+
+class CorruptFile(StorageError):
+    """The file is damaged."""
+
+    code = "CORRUPT_FILE"
+
+
+class DatabaseBusy(StorageError):
+    """Another process held the write lock for too long; nothing happened."""
+
+    code = "DATABASE_BUSY"
+
+
+class DatabaseReadOnly(StorageError):
+    """The file, or its directory, may not be written."""
+
+    code = "DATABASE_READ_ONLY"
+
+
+class DiskFull(StorageError):
+    """There was no room for the write; nothing happened."""
+
+    code = "DISK_FULL"
+
+
+class UnsafeFilesystem(StorageError):
+    """The file system cannot keep our promises (a network mount, no shared memory)."""
+
+    code = "UNSAFE_FILESYSTEM"
+
+
+class CommitUnknown(YieldstarError):
+    """An I/O error struck in the commit: it may or may not stand."""
+
+    code = "COMMIT_UNKNOWN"
+    exit_code = 11
+
+
+class StaleDelivery(YieldstarError):
+    """The delivery's token is dead; nothing was changed (spec L2)."""
+
+    code = "STALE_DELIVERY"
+    exit_code = 6
+
+
+# --- what an author meets inside a workflow --------------------------------------------------
+
+
+class WorkflowError(Exception):
+    """Base of the errors that a workflow function may catch."""
+
+
+class StepFailed(WorkflowError):
+    """A step's recorded error whose class cannot be named here; `name` is that class's name."""
+
+    def __init__(self, message: str = "", name: str = "StepFailed") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class StepTimeout(WorkflowError):
+    """A step, a poll or `step.timeout` took longer than allowed."""
+
+
+class UnserializableValue(WorkflowError):
+    """A value cannot be stored so that it comes back as what it was (spec V1)."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+
+
+class Fatal(WorkflowError):
+    """Raised inside a step: end it with this error, never retried (spec O1)."""
+
+
+class RetryableError(WorkflowError):
+    """Raised inside a step: try it again, also without a policy (spec O1).
+
+    `attempts` counts every try (default 3); `retry_in` is a span such as `"10s"` or seconds.
+    """
+
+    def __init__(
+        self, message: str = "", *, attempts: int = 3, retry_in: str | float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+        self.retry_in = retry_in
+
+
+class Cancelled(BaseException):
+    """The branch or the execution is being cancelled; clean up and let it through."""
+
+
+# --- faults of the code: the delivery stops, the execution is held (spec E12) ------------------
+
+
+class CodeFault(Exception):
+    """A fault of the code: not an outcome. The execution is held until the code changes."""
+
+    code: ClassVar[str] = "CODE_FAULT"
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class Diverged(CodeFault):
+    """The history and the code disagree (spec R5)."""
+
+    code = "DIVERGED"
+
+
+class StepNotAwaited(CodeFault):
+    """An operation was made and never awaited (spec R9)."""
+
+    code = "STEP_NOT_AWAITED"
+
+
+class ForeignAwait(CodeFault):
+    """The function awaits something that is not an operation of `step` (spec R9)."""
+
+    code = "FOREIGN_AWAIT"
+
+
+class MisplacedCall(CodeFault):
+    """An operation or a `Runtime` call was used where it may not be (spec R9)."""
+
+    code = "MISPLACED_CALL"
+
+
+class ParamsFault(CodeFault):
+    """The recorded params no longer fit what the code declares (spec E4)."""
+
+    code = "INVALID_PARAMS"
+
+
+class UndecodableRecord(CodeFault):
+    """A recorded value no longer decodes (spec E12)."""
+
+    code = "UNDECODABLE"

@@ -1,0 +1,1 @@
+"""Storage: the contract (`contract.py`) and its adapters, one folder each."""

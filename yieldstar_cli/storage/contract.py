@@ -1,0 +1,348 @@
+"""What a storage adapter promises. Each method is at most one transaction, all or nothing.
+
+`Executions` is RFC 001's ExecutionClient; the conformance suite (`testing/conformance`) holds
+every adapter to it. The others are the rooms a worker and the reading commands need. Inside
+`Storage.atomic()` or a `Writer` request, the same methods join the transaction under way.
+
+Errors: what a caller can meet is in `errors.py` (`ExecutionNotFound`, `StaleDelivery`,
+`ExecutionIdConflict`, `InvalidExecutionEvent`, the `StorageError` family, `CommitUnknown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from yieldstar_cli.model import (
+    Attempt,
+    Claimed,
+    Delivery,
+    Entry,
+    ExecutionRecord,
+    LogLine,
+    LostDelivery,
+    ModuleInfo,
+    Outcome,
+    Round,
+    TerminalOutcome,
+    Wait,
+    WakeAnswer,
+    WorkerRow,
+)
+
+T = TypeVar("T")
+
+
+class Executions(Protocol):
+    """RFC 001's ExecutionClient: admission, wakes, claims, outcomes."""
+
+    def admit(
+        self,
+        *,
+        workflow_id: str,
+        params: object = None,
+        context: Mapping[str, object] | None = None,
+        execution_id: str | None = None,
+        at: int | None = None,
+        version: int = 1,
+    ) -> ExecutionRecord:
+        """Create the record, status admitted, and its first wake at `at` (default: now).
+
+        `params` and `context` values are encoded by the codec; a `codec.Json` is taken as it is.
+        Raises ExecutionIdConflict or InvalidExecutionEvent, and stores nothing then.
+        Source: RFC 001, Admission; spec E1-E4.
+        """
+        ...
+
+    def get(self, execution_id: str) -> ExecutionRecord | None:
+        """The record, or None. Source: RFC 001, Runtime API; spec E5."""
+        ...
+
+    def request_wake(self, execution_id: str, wake_at: int) -> WakeAnswer:
+        """Ask for a delivery at `wake_at`, UTC milliseconds; wakes merge to the earliest.
+
+        A terminal execution answers "ignored". Raises ExecutionNotFound, ValueError for a
+        moment that cannot be stored. Source: RFC 001, Wakes; spec E6.
+        """
+        ...
+
+    def claim_due(
+        self,
+        now: int,
+        *,
+        limit: int | None = None,
+        workflows: Iterable[tuple[str, int]] | None = None,
+        worker: int | None = None,
+    ) -> list[Delivery]:
+        """Claim what is due at `now`, oldest due first, each execution once, each a new token.
+
+        Not returned: held, poisoned, or under a live delivery. `workflows`, pairs of name and
+        version, and `limit` only narrow it. Without `worker` the claim stands under a lease of
+        the adapter's own, `redelivery_ms` from `now`. Source: RFC 001, Wakes; spec E7, E8.
+        """
+        ...
+
+    def acknowledge(self, delivery: Delivery, outcome: Outcome) -> Outcome:
+        """End the delivery and return what the record now says.
+
+        Covered wakes are cleared; a terminal record stays and its outcome is returned. Raises
+        StaleDelivery for a dead token on a live record. Source: RFC 001, Outcomes; spec E9, E10,
+        L2.
+        """
+        ...
+
+    def release(
+        self,
+        delivery: Delivery,
+        *,
+        how: str = "released",
+        problem: tuple[str, str] | None = None,
+        held_until: int | None = None,
+        held: bool = False,
+        module: str | None = None,
+    ) -> None:
+        """End the delivery without an outcome: its covered wakes are pending again (spec E8, E12).
+
+        With `problem` (code, message) the record keeps it. With `held` the execution is not
+        claimed before `held_until`, or before an event when that is None; `module` names the
+        state of the code it was tried with. Raises StaleDelivery.
+        """
+        ...
+
+    def wake(self, execution_id: str, at: int | None = None) -> WakeAnswer:
+        """`request_wake` plus the end of a hold or of poison; `ys wake` (spec E12, L5).
+
+        With `at` the hold ends then.
+        """
+        ...
+
+
+class Deliveries(Protocol):
+    """What a worker does between claim and acknowledgement."""
+
+    def claim(
+        self,
+        now: int,
+        *,
+        worker: int,
+        limit: int,
+        workflows: Sequence[tuple[str, int]],
+        suspects: bool = False,
+        only: str | None = None,
+        known: Callable[[int, int], int] | None = None,
+    ) -> list[Claimed]:
+        """As `claim_due`, with all that a driver needs.
+
+        Suspects (two or more counted deaths, spec L5) are claimed only with `suspects`, and
+        nothing else is then. `only` names the one execution to claim. `known(number,
+        incarnation)` says how many leading history entries the caller has already (a resident).
+        """
+        ...
+
+    def record(self, delivery: Delivery, changes: Round) -> Outcome | None:
+        """Write one round, checked against the token; with an outcome, also acknowledge.
+
+        Returns the recorded outcome where the round has one, or where the record has become
+        terminal meanwhile (then nothing is written); else None. Raises StaleDelivery.
+        """
+        ...
+
+    def next_due(
+        self, workflows: Sequence[tuple[str, int]], *, suspects: bool = False
+    ) -> int | None:
+        """The earliest moment at which `claim` would find something, or None. Reads only."""
+        ...
+
+    def end_code_holds(
+        self, now: int, modules: Mapping[tuple[str, int], str], *, quiet_ms: int
+    ) -> int:
+        """End holds for faults of the code where the code changed or none tried lately (E12).
+
+        `modules` maps (workflow, version) to the state of its module. A hold ends if that state
+        differs from the one it was tried with, or if it is older than `quiet_ms`. Returns how
+        many ended.
+        """
+        ...
+
+
+class Reader(Protocol):
+    """What the reading commands ask. Never writes."""
+
+    def find(
+        self,
+        *,
+        workflow_id: str | None = None,
+        statuses: Sequence[str] | None = None,
+        running: bool = False,
+        waiting: bool = False,
+        due_by: int | None = None,
+        updated_since: int | None = None,
+        updated_before: int | None = None,
+        where: Mapping[str, str] | None = None,
+        sort: str = "updated",
+        reverse: bool = False,
+        limit: int | None = 20,
+        offset: int = 0,
+    ) -> list[ExecutionRecord]:
+        """Records by filter, unfinished first unless `sort` says otherwise.
+
+        `sort` is "updated", "due", "admitted" or "took". `where` compares params: key to text.
+        """
+        ...
+
+    def counts(self, workflow_id: str | None = None) -> dict[str, int]:
+        """How many executions have each status."""
+        ...
+
+    def history(self, number: int, incarnation: int) -> list[Entry]:
+        """The incarnation's resolutions in the order applied."""
+        ...
+
+    def attempts(self, number: int, incarnation: int) -> list[Attempt]:
+        """Ended tries that were not resolutions, oldest first."""
+        ...
+
+    def waits(self, number: int) -> list[Wait]:
+        """The open operations as last recorded, in the order they were named."""
+        ...
+
+    def logs(self, number: int) -> list[LogLine]:
+        """Log lines of the current incarnation."""
+        ...
+
+    def lost_deliveries(self, number: int) -> list[LostDelivery]:
+        """The last 20 deliveries that ended without an acknowledgement (spec E5)."""
+        ...
+
+    def nearest_ids(self, execution_id: str, limit: int = 3) -> list[str]:
+        """Existing IDs that look like `execution_id`, best first."""
+        ...
+
+
+class Workers(Protocol):
+    """Workers and their leases (spec L1, L3, L5)."""
+
+    def register(
+        self,
+        *,
+        name: str,
+        host: str,
+        pid: int,
+        slot: int,
+        nonce: bytes,
+        boot_id: str,
+        device: int,
+        inode: int,
+        lease_until_at: int,
+        alone: bool = False,
+    ) -> int:
+        """Add a worker's row and return its number."""
+        ...
+
+    def describe(
+        self,
+        worker: int,
+        workflows: Sequence[tuple[str, int]],
+        broken: Sequence[tuple[str, str]],
+    ) -> None:
+        """Say what this worker has loaded and what did not load."""
+        ...
+
+    def renew(self, worker: int, lease_until_at: int) -> bool:
+        """Move the lease on. False if the row is gone or was stopped by another."""
+        ...
+
+    def stop(self, worker: int, how: str) -> int:
+        """Mark the worker stopped and give its claims back at once, counted for nothing.
+
+        Returns how many deliveries were given back. `how` is "stopped" or "handed back"; with
+        "handed back" its claims stay until `bury` finds the process gone (spec K2).
+        """
+        ...
+
+    def bury(self, worker: int, how: str, marked: Mapping[int, int], *, max_deaths: int) -> int:
+        """End every claim of a dead worker (spec L3, L5) and return how many there were.
+
+        `marked` maps the numbers of executions whose code ran in it to since when. Those count a
+        death unless their delivery recorded something; the second and later are held with
+        back-off (spec E12); a death of a worker that ran alone parks the execution as poisoned
+        from `max_deaths` on. A "handed back" worker's deaths count for nothing.
+        """
+        ...
+
+    def all(self, *, living: bool = False) -> list[WorkerRow]:
+        """Worker rows, newest first; `living` leaves out the stopped ones."""
+        ...
+
+
+class Catalog(Protocol):
+    """The cache of what the workflow modules hold (spec K4)."""
+
+    def modules(self, directory: str) -> list[ModuleInfo]:
+        """What is cached of the modules in `directory`."""
+        ...
+
+    def put(self, directory: str, modules: Sequence[ModuleInfo]) -> None:
+        """Replace the cache of `directory`."""
+        ...
+
+
+class Storage(Protocol):
+    """One open database: its rooms, and transactions over them."""
+
+    @property
+    def executions(self) -> Executions: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
+    @property
+    def reader(self) -> Reader: ...
+    @property
+    def workers(self) -> Workers: ...
+    @property
+    def catalog(self) -> Catalog: ...
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """One write transaction, or a part of the one under way that may fail by itself."""
+        ...
+
+    def changes(self) -> int:
+        """A number that differs after any commit by anyone else; costs microseconds."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+Reply = Callable[[Any, BaseException | None], None]
+
+
+class Writer(Protocol):
+    """The one writer of a process: whatever waits shares one transaction and one fsync."""
+
+    def submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
+        """Run `request` in the next transaction; after its commit call `reply(value, error)`.
+
+        `request` is a short plain function of the storage; if it raises, only its own changes
+        are undone and the error is handed to `reply`. Replies arrive through the `post` function
+        the writer was made with, one call for a whole batch.
+        """
+        ...
+
+    def close(self) -> None:
+        """Commit what waits and stop."""
+        ...
+
+
+__all__ = [
+    "Catalog",
+    "Deliveries",
+    "Executions",
+    "Reader",
+    "Reply",
+    "Storage",
+    "TerminalOutcome",
+    "Workers",
+    "Writer",
+]

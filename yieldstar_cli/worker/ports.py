@@ -1,0 +1,106 @@
+"""What the dispatcher needs from the outside: a loop, performers, a place for talk.
+
+Everything here is a port: the real worker, the test kit and the simulator bring their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Cancellable(Protocol):
+    """Something that can be called off."""
+
+    def cancel(self) -> None:
+        """Call it off; harmless when it has happened."""
+        ...
+
+
+class Loop(Protocol):
+    """One thread that runs callbacks in order, and knows the time."""
+
+    def now_ms(self) -> int:
+        """UTC milliseconds since the epoch."""
+        ...
+
+    def call_at(self, at_ms: int, callback: Callable[[], None]) -> Cancellable:
+        """Run `callback` on this loop once the clock says `at_ms` or later, never earlier."""
+        ...
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Run `callback` on this loop soon; callable from any thread."""
+        ...
+
+
+@dataclass(slots=True)
+class StepCall:
+    """One attempt of one step: what to run and what `this_step()` says inside it."""
+
+    number: int
+    execution_id: str
+    step_key: str
+    attempt: int
+    idempotency_key: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: True when `fn` is a coroutine function: runs on the event loop, not in a thread.
+    asynchronous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How one attempt ended: a value, or an error."""
+
+    value: Any
+    error: BaseException | None
+    started_at: int
+    ended_at: int
+
+
+class Performers(Protocol):
+    """Where user functions run: the event loop, threads."""
+
+    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Cancellable:
+        """Run `call`; `done` is called on the loop's thread, exactly once, unless cancelled.
+
+        Cancelling stops an async step at its next await; a sync step runs on in its thread and
+        what it returns is dropped (the pool grows by one meanwhile).
+        """
+        ...
+
+    def running(self) -> int:
+        """How many user functions are running, cancelled sync ones included."""
+        ...
+
+
+class Marks(Protocol):
+    """Which executions' code runs in this process, told to whoever outlives it (spec L5)."""
+
+    def enter(self, number: int, step_key: str, at_ms: int) -> int:
+        """Mark that code of execution `number` is entered; returns a slot for `leave`."""
+        ...
+
+    def leave(self, slot: int) -> None:
+        """Unmark."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of what the worker does, for people and for `--json`."""
+
+    at: int
+    kind: str
+    execution_id: str
+    workflow_id: str = ""
+    step_key: str = ""
+    attempt: int = 0
+    took_ms: int = 0
+    due_at: int | None = None
+    text: str = ""
+
+
+Talk = Callable[[Event], None]
