@@ -119,3 +119,69 @@ def rfc3339(at_ms: int) -> str:
     """`at_ms` as RFC 3339 UTC text with milliseconds, which sorts as text."""
     seconds, ms = divmod(at_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03d}Z"
+
+
+def local(at_ms: int) -> datetime:
+    """`at_ms` on the wall clock of this machine (`TZ`), with its offset."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).astimezone()
+
+
+_CLOCK_TIME = re.compile(r"(?:(\d{4}-\d{2}-\d{2})[T ])?(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?)(.*)")
+_OFFSET = re.compile(r"|[Zz]|[+-]\d{2}:?\d{2}")
+
+
+def read_moment(text: str, now_ms: int) -> int:
+    """UTC milliseconds of a moment as people type it.
+
+    `+10m` from now; `09:30` the next time it is that on the wall clock; `2026-12-01T09:30`; the
+    latter two with or without an offset (`Z`, `+02:00`). Raises ValueError for anything else, and
+    for a local time that the change to or from summer time skips or repeats.
+    """
+    stripped = text.strip()
+    if stripped.startswith("+") and not stripped.startswith(("++", "+-")):
+        return _storable(now_ms + span_ms(stripped[1:]), text)
+    match = _CLOCK_TIME.fullmatch(stripped)
+    if match is None or _OFFSET.fullmatch(match[3]) is None:
+        if re.fullmatch(r"[0-9.]+", stripped):
+            raise ValueError(f"{text!r}: {stripped} what? Say +{stripped}s, +{stripped}m or 09:30")
+        raise ValueError(f"a moment looks like +10m, 09:30 or 2026-12-01T09:30, not {text!r}")
+    day, clock_time, offset = match.groups()
+    try:
+        if day is None:
+            return _next_time(clock_time + offset, now_ms)
+        moment = datetime.fromisoformat(f"{day}T{clock_time}{offset}")
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no moment: {error}") from None
+    try:
+        return _storable(_instant(moment) if moment.year >= 1969 else -1, text)
+    except OverflowError:
+        raise ValueError(f"{text!r} is not between 1970 and 9999") from None
+
+
+def _next_time(clock_time: str, now_ms: int) -> int:
+    zone = datetime.fromisoformat(f"2000-01-01T{clock_time}").tzinfo
+    today = (datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(zone)).date()
+    for day in (today, today + timedelta(days=1)):
+        at_ms = _instant(datetime.fromisoformat(f"{day}T{clock_time}"))
+        if at_ms > now_ms:
+            return at_ms
+    raise AssertionError("one of two days in a row is ahead")
+
+
+def _instant(moment: datetime) -> int:
+    if moment.tzinfo is not None:
+        return moment_ms(moment)
+    first, second = moment.astimezone(UTC), moment.replace(fold=1).astimezone(UTC)
+    if first == second:
+        return moment_ms(first)
+    written = moment.isoformat(timespec="minutes")
+    offsets = [m.astimezone().isoformat(timespec="minutes") for m in (first, second)]
+    if first.astimezone().replace(tzinfo=None) != moment:
+        raise ValueError(f"{written} does not exist here: the clocks go forward then")
+    raise ValueError(f"{written} comes twice here: write {offsets[0]} or {offsets[1]}")
+
+
+def _storable(at_ms: int, text: str) -> int:
+    if not 0 <= at_ms <= LAST_MOMENT:
+        raise ValueError(f"{text!r} is not between 1970 and 9999")
+    return at_ms

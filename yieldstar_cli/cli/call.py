@@ -1,0 +1,98 @@
+"""One call of `ys`: its global options, its streams and how they look, the time it began."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from yieldstar_cli import clock
+from yieldstar_cli.cli.render import document
+from yieldstar_cli.cli.render.terminal import Look
+from yieldstar_cli.cli.render.times import Times
+
+
+@dataclass(slots=True)
+class Settings:
+    """The global options, accepted before or after the verb."""
+
+    db: str | None = None
+    directory: str | None = None
+    trust_dirs: tuple[str, ...] = ()
+    json: bool = False
+    quiet: bool = False
+    verbose: int = 0
+    color: str = "auto"
+    times: str = "relative"
+    debug: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """What a command reads its words from and prints to."""
+
+    argv: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    clock: clock.Clock = field(default_factory=clock.SystemClock)
+    #: What a command leaves for the end: closing the database.
+    closing: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def out(self) -> TextIO:
+        """Where data goes."""
+        return sys.stdout
+
+    @property
+    def err(self) -> TextIO:
+        """Where talk goes."""
+        return sys.stderr
+
+    @property
+    def look(self) -> Look:
+        """How stdout looks."""
+        return Look.of(self.out, self.settings.color, os.environ)
+
+    @property
+    def err_look(self) -> Look:
+        """How stderr looks."""
+        return Look.of(self.err, self.settings.color, os.environ)
+
+    @property
+    def times(self) -> Times:
+        """Moments as `--times` asks, counted from now."""
+        return Times(self.clock.now_ms(), self.settings.times)
+
+    @property
+    def drawn(self) -> bool:
+        """True when a person looks at stdout: a terminal, and no `--json`."""
+        return not self.settings.json and self.out.isatty()
+
+    def print(self, *lines: str) -> None:
+        """Print data, line by line."""
+        self.out.write("".join(f"{line}\n" for line in lines))
+
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Print data, line by line."""
+        self.print(*lines)
+
+    def print_document(self, value: object) -> None:
+        """Print one JSON document."""
+        self.print(document.dumps(value))
+
+    def say(self, *lines: str) -> None:
+        """Talk: warnings and progress, on stderr, unless `-q`."""
+        if not self.settings.quiet:
+            self.err.write("".join(f"{line}\n" for line in lines))
+            self.err.flush()
+
+    def hint(self, *lines: str) -> None:
+        """Talk that helps a person along: only where stderr is a terminal."""
+        if self.err.isatty() and not self.settings.json:
+            self.say(*lines)
+
+    def close(self) -> None:
+        """Undo what the call opened."""
+        while self.closing:
+            self.closing.pop()()

@@ -1,0 +1,37 @@
+"""The verbs of `ys`: their groups, order and one-line summaries, without loading any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One command: its module is `yieldstar_cli.cli.<name>`."""
+
+    name: str
+    group: str
+    summary: str
+
+
+EVERY_DAY = "Every day"
+LOOK_CLOSER = "Look closer"
+STEER = "Steer"
+LOOK_AFTER = "Look after"
+GROUPS = (EVERY_DAY, LOOK_CLOSER, STEER, LOOK_AFTER)
+
+VERBS = (
+    Verb("init", EVERY_DAY, "Make a project here: a sample workflow and a database."),
+    Verb("trigger", EVERY_DAY, "Admit one execution of a workflow and print its ID."),
+    Verb("show", EVERY_DAY, "Show what happened to one execution."),
+    Verb("list", EVERY_DAY, "List executions, unfinished ones first."),
+    Verb("worker", EVERY_DAY, "Run due executions until stopped."),
+    Verb("explain", LOOK_CLOSER, "Say in sentences what an execution waits for."),
+    Verb("wait", LOOK_CLOSER, "Wait until executions have ended and print their outcomes."),
+    Verb("workflows", LOOK_CLOSER, "List the workflows here, or describe one."),
+    Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
+    Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
+    Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
+)
+
+NAMES = tuple(verb.name for verb in VERBS)
