@@ -102,6 +102,13 @@ class UnknownWorkflow(YieldstarError):
     exit_code = 4
 
 
+class InvalidWorkflow(YieldstarError):
+    """A function cannot be a workflow as it is written (spec R1, O2)."""
+
+    code = "INVALID_WORKFLOW"
+    exit_code = 4
+
+
 class WorkflowImportFailed(YieldstarError):
     """A workflow module does not load; the others do."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from yieldstar_cli.engine.retry import RetryPolicy, Span
@@ -31,6 +31,11 @@ class Definition:
     line: int
     doc: str
     #: The globals of the author's module: where error classes are named (O2).
-    namespace: Mapping[str, Any]
+    namespace: Mapping[str, Any] = field(repr=False, compare=False)
     #: Names the state of the module's file (mtime and size), for holds (E12).
     module_state: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Name and version: what a worker claims by (spec R11)."""
+        return self.workflow_id, self.version

@@ -1,0 +1,102 @@
+"""What an author or a program imports from yieldstar-cli, resolved when it is first asked for.
+
+Lazily, since every command imports this package, also those that need nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yieldstar_cli._version import __version__
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.authoring import Workflow, workflow
+    from yieldstar_cli.engine.operations import Handle
+    from yieldstar_cli.engine.retry import RetryPolicy
+    from yieldstar_cli.engine.step import Step
+    from yieldstar_cli.engine.this_step import ThisStep, this_step
+    from yieldstar_cli.errors import (
+        Cancelled,
+        ExecutionAdmissionError,
+        ExecutionCancelled,
+        ExecutionFailed,
+        ExecutionIdConflict,
+        ExecutionNotFound,
+        Fatal,
+        InvalidExecutionEvent,
+        InvalidParams,
+        RetryableError,
+        StepFailed,
+        StepTimeout,
+        UnknownWorkflow,
+        UnserializableValue,
+        WaitTimeout,
+        WorkflowError,
+        YieldstarError,
+    )
+    from yieldstar_cli.model import ExecutionRecord
+    from yieldstar_cli.runtime import ExecutionRef, Runtime, open_runtime
+
+__all__ = [
+    "Cancelled",
+    "ExecutionAdmissionError",
+    "ExecutionCancelled",
+    "ExecutionFailed",
+    "ExecutionIdConflict",
+    "ExecutionNotFound",
+    "ExecutionRecord",
+    "ExecutionRef",
+    "Fatal",
+    "Handle",
+    "InvalidExecutionEvent",
+    "InvalidParams",
+    "RetryPolicy",
+    "RetryableError",
+    "Runtime",
+    "Step",
+    "StepFailed",
+    "StepTimeout",
+    "ThisStep",
+    "UnknownWorkflow",
+    "UnserializableValue",
+    "WaitTimeout",
+    "Workflow",
+    "WorkflowError",
+    "YieldstarError",
+    "__version__",
+    "open_runtime",
+    "this_step",
+    "workflow",
+]
+
+#: Which module holds the names that `errors` does not.
+_HOMES = {
+    "ExecutionRecord": "model",
+    "ExecutionRef": "runtime",
+    "Handle": "engine.operations",
+    "RetryPolicy": "engine.retry",
+    "Runtime": "runtime",
+    "Step": "engine.step",
+    "ThisStep": "engine.this_step",
+    "Workflow": "engine.authoring",
+    "open_runtime": "runtime",
+    "this_step": "engine.this_step",
+    "workflow": "engine.authoring",
+}
+
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        home = _HOMES.get(name, "errors")
+        found: object = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,271 @@
+"""The registry: which workflows a directory holds, and why some of its modules do not load.
+
+Names are looked up here and nowhere else: nothing is ever imported because data names it.
+Source: spec R1, K1, K4, K5.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import traceback
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+from yieldstar_cli.engine import authoring, modules
+from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.errors import InvalidWorkflow, YieldstarError
+from yieldstar_cli.trust import Trust
+
+#: Where our own code is: its frames are left out of a module's traceback.
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+#: A workflow's name and version.
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadError:
+    """Why one file, or one workflow in it, is not there. `line` is 0 where none is to blame."""
+
+    file: str
+    line: int
+    #: One sentence; `traceback` has the rest, as Python prints it, or nothing.
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What one file gave: its workflows or its error, and the files it hangs on."""
+
+    path: Path
+    states: tuple[tuple[Path, str], ...]
+    definitions: tuple[Definition, ...] = ()
+    error: LoadError | None = None
+    #: Errors of single workflows in it.
+    refused: tuple[LoadError, ...] = ()
+
+    def changed(self) -> bool:
+        return any(modules.state_of(path) != state for path, state in self.states)
+
+
+class Registry:
+    """The workflows of one directory. `load_directory` makes it."""
+
+    def __init__(self, directory: Path, trust: Trust) -> None:
+        self.directory = directory
+        self._trust = trust
+        self._files: dict[Path, _Loaded] = {}
+        #: What can be run: (workflow, version) to definition.
+        self.definitions: dict[Key, Definition] = {}
+        #: What did not load, by file.
+        self.errors: list[LoadError] = []
+
+    @property
+    def files(self) -> list[str]:
+        """The files that were read, in order."""
+        return [str(path) for path in sorted(self._files)]
+
+    def latest(self, workflow_id: str) -> Definition | None:
+        """The definition that new executions take: the highest version (spec R11)."""
+        versions = [version for name, version in self.definitions if name == workflow_id]
+        return self.definitions[workflow_id, max(versions)] if versions else None
+
+    def nearest(self, name: str) -> list[str]:
+        """Loaded workflow names that look like `name`, best first."""
+        return difflib.get_close_matches(name, sorted({name for name, _ in self.definitions}))
+
+    def module_state(self, key: Key) -> str:
+        """Names the state of the code of `key`, what its file imports included (spec E12)."""
+        return self.definitions[key].module_state
+
+    def file_of(self, key: Key) -> str:
+        """The file in the directory through which `key` was registered."""
+        for path, loaded in self._files.items():
+            if any((d.workflow_id, d.version) == key for d in loaded.definitions):
+                return str(path)
+        raise KeyError(key)
+
+    def load(self, only: Collection[Path] | None = None) -> None:
+        """Execute the directory's modules, or those of `only`, and take up what they register."""
+        present = modules.workflow_files(self.directory)
+        chosen = [path for path in present if only is None or path in only]
+        loading = modules.Loading(self.directory, self._trust.check)
+        loading.prepare(stale=None if only is None else self._stale(chosen))
+        try:
+            for path in chosen:
+                self._files[path] = self._load_file(loading, path)
+        finally:
+            loading.finish()
+        self._gather()
+
+    def reload_changed(self, holding: Iterable[str] = ()) -> set[str]:
+        """Look again at files that failed, that are new, or that `holding` names (spec K1).
+
+        `holding` are files of workflows with held executions. What changed is loaded whole; a
+        file that no longer loads keeps its old definitions and shows its error. A file that is
+        gone takes its error, not its definitions, with it. Returns the files loaded again.
+        """
+        watched = {Path(file) for file in holding}
+        present = modules.workflow_files(self.directory)
+        changed = {
+            path
+            for path in present
+            if path not in self._files
+            or (
+                (path in watched or self._files[path].error or self._files[path].refused)
+                and self._files[path].changed()
+            )
+        }
+        gone = [p for p, loaded in self._files.items() if p not in present and loaded.error]
+        for path in gone:
+            del self._files[path]
+        if changed:
+            self.load(changed)
+        elif gone:
+            self._gather()
+        return {str(path) for path in changed}
+
+    def _stale(self, chosen: Sequence[Path]) -> list[Path]:
+        stale = list(chosen)
+        for path in chosen:
+            before = self._files.get(path)
+            if before is not None:
+                stale += [p for p, state in before.states if modules.state_of(p) != state]
+        return stale
+
+    def _load_file(self, loading: modules.Loading, path: Path) -> _Loaded:
+        on = (path, *modules.local_imports(path, self.directory))
+        states = tuple((p, modules.state_of(p)) for p in on)
+        before = self._files.get(path)
+        kept = before.definitions if before is not None else ()
+        reason = modules.shadowed(path.stem, self.directory)
+        if reason is not None:
+            message = f"{path.name} would shadow another module: {reason}. Rename the file."
+            return _Loaded(path, states, kept, LoadError(str(path), 0, message))
+        try:
+            module, declared = _execute(loading, path)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may raise anything, SystemExit included
+            return _Loaded(path, states, kept, _load_error(path, error))
+        state = ",".join(state for _, state in states)
+        definitions, refused = [], []
+        for workflow in self._declared_by(module, declared):
+            try:
+                definition = workflow.definition
+            except InvalidWorkflow as error:
+                line = workflow.fn.__code__.co_firstlineno
+                refused.append(LoadError(str(path), line, error.message))
+            else:
+                definitions.append(replace(definition, module_state=state))
+        return _Loaded(path, states, tuple(definitions), None, tuple(refused))
+
+    def _declared_by(
+        self, module: ModuleType, declared: Sequence[authoring.Workflow[..., object]]
+    ) -> list[authoring.Workflow[..., object]]:
+        named = [v for v in vars(module).values() if isinstance(v, authoring.Workflow)]
+        made = [w for w in declared if w.fn.__module__ == module.__name__]
+        return list({id(workflow): workflow for workflow in (*made, *named)}.values())
+
+    def _gather(self) -> None:
+        """Take up every file's workflows; refuse those of one name and version (spec K4)."""
+        found: dict[Key, dict[tuple[str, int, int], Definition]] = {}
+        for path in sorted(self._files):
+            for d in self._files[path].definitions:
+                # One function reached through two modules is one registration.
+                place = (os.path.realpath(d.file), d.line, 0)
+                found.setdefault((d.workflow_id, d.version), {}).setdefault(place, d)
+        self.errors = []
+        for path in sorted(self._files):
+            loaded = self._files[path]
+            self.errors += [loaded.error] if loaded.error else []
+            self.errors += loaded.refused
+        self.definitions = {}
+        for key, places in found.items():
+            if len(places) == 1:
+                self.definitions[key] = next(iter(places.values()))
+            else:
+                self.errors += _twice(key, list(places.values()))
+
+
+def load_directory(directory: Path, *, trusted: Sequence[Path] = ()) -> Registry:
+    """Load all workflow modules directly in `directory`; what is broken stands in `.errors`.
+
+    Raises UntrustedPath if others could write the directory, UsageError if it is none. A module
+    that others could write is an error of that module. Source: spec R1, K4, K5.
+    """
+    from yieldstar_cli.errors import UsageError
+
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
+    trust = Trust(tuple(trusted))
+    trust.check(directory)
+    registry = Registry(directory.resolve(), trust)
+    registry.load()
+    return registry
+
+
+def _execute(
+    loading: modules.Loading, path: Path
+) -> tuple[ModuleType, list[authoring.Workflow[..., object]]]:
+    declared: list[authoring.Workflow[..., object]] = []
+    token = authoring.gathering.set(declared)
+    try:
+        return loading.execute(path), declared
+    finally:
+        authoring.gathering.reset(token)
+
+
+def _twice(key: Key, definitions: Sequence[Definition]) -> list[LoadError]:
+    places = " and ".join(f"{d.file}:{d.line}" for d in definitions)
+    message = (
+        f"two workflows are called {key[0]} version {key[1]}: {places}. "
+        'Neither is loaded; rename one with @workflow(id="…") or give it a version.'
+    )
+    return [LoadError(d.file, d.line, message) for d in definitions]
+
+
+def _load_error(path: Path, error: BaseException) -> LoadError:
+    line, culprit = 0, ""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line = error.lineno or 0
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(path):
+            line, culprit = frame.lineno or 0, ""
+        elif Path(frame.filename).parent == path.parent:
+            culprit = f"{Path(frame.filename).name} line {frame.lineno}: "
+    if isinstance(error, YieldstarError):
+        message = error.message
+    elif isinstance(error, SystemExit):
+        message = f"it exits when it is loaded: SystemExit({error.code!r})"
+    else:
+        said = error.msg if isinstance(error, SyntaxError) else _said(error)
+        message = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return LoadError(str(path), line, culprit + message, _own_traceback(error))
+
+
+def _said(error: BaseException) -> str:
+    with suppress(Exception):
+        return str(error)
+    return "(its message could not be made)"
+
+
+def _own_traceback(error: BaseException) -> str:
+    """The traceback without our own frames and those of Python's import: they are no help."""
+    told = traceback.TracebackException.from_exception(error)
+    waiting, seen = [told], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.stack = traceback.StackSummary.from_list(
+            [f for f in one.stack if not f.filename.startswith((_PACKAGE, "<frozen importlib"))]
+        )
+        waiting += [linked for linked in (one.__cause__, one.__context__) if linked is not None]
+    return "".join(told.format())

@@ -1,0 +1,83 @@
+"""What a workflow's function takes and gives, from its resolved annotations (spec R1, O2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from yieldstar_cli.errors import InvalidWorkflow
+
+
+def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
+    """The type that params decode to, and whether it was made of plain keyword arguments.
+
+    `(None, False)` for a function without params. A single argument whose type is a Struct or
+    a dataclass is the params themselves; anything else is plain typed keyword arguments.
+    """
+    taken = list(inspect.signature(fn).parameters.values())[1 if skip_first else 0 :]
+    if not taken:
+        return None, False
+    _check_kinds(fn, taken)
+    hints = resolved_hints(fn)
+    for param in taken:
+        if param.name not in hints:
+            raise InvalidWorkflow(
+                f"argument `{param.name}` of {fn.__name__} has no type",
+                why=("Params are checked against it when an execution is triggered.",),
+                remedy=(f"{param.name}: str, or a msgspec.Struct that holds all of them",),
+            )
+    only = taken[0]
+    if len(taken) == 1 and only.kind is not only.KEYWORD_ONLY and is_record(hints[only.name]):
+        return hints[only.name], False
+    from yieldstar_cli.params import struct_from_signature
+
+    try:
+        return struct_from_signature(fn, skip_first=skip_first), True
+    except (TypeError, ValueError, NameError) as error:
+        raise InvalidWorkflow(f"the arguments of {fn.__name__} cannot be params: {error}") from None
+
+
+def result_of(fn: Callable[..., Any]) -> Any:
+    """The annotated return type, or Any. Raises InvalidWorkflow if it cannot be resolved."""
+    return resolved_hints(fn).get("return", Any)
+
+
+def is_record(annotation: Any) -> bool:
+    """Whether `annotation` is a msgspec.Struct or a dataclass, so can be a workflow's params."""
+    if not isinstance(annotation, type):
+        return False
+    return dataclasses.is_dataclass(annotation) or hasattr(annotation, "__struct_fields__")
+
+
+def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    """`typing.get_type_hints` of `fn`, `step` left aside: its class need not be imported."""
+    step = next(iter(inspect.signature(fn).parameters), "")
+    if not inspect.iscoroutinefunction(fn):
+        step = ""
+    annotations = {name: written for name, written in fn.__annotations__.items() if name != step}
+    holder = type("Holder", (), {"__annotations__": annotations})
+    try:
+        return get_type_hints(holder, globalns=getattr(fn, "__globals__", {}), include_extras=True)
+    except Exception as error:
+        raise InvalidWorkflow(
+            f"an annotation of {fn.__name__} cannot be resolved: {error}",
+            why=("Values are stored and read back by their types, so these must exist.",),
+            remedy=("import the name in the module itself, not only for type checkers",),
+        ) from None
+
+
+def _check_kinds(fn: Callable[..., Any], taken: list[inspect.Parameter]) -> None:
+    for param in taken:
+        if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
+            raise InvalidWorkflow(
+                f"{fn.__name__} takes *{param.name}, which cannot be checked or stored by name",
+                remedy=(f"{param.name}: list[str] or dict[str, str], as one argument",),
+            )
+        if param.kind is param.POSITIONAL_ONLY and len(taken) > 1:
+            raise InvalidWorkflow(
+                f"argument `{param.name}` of {fn.__name__} is positional only",
+                why=("Params are given by name.",),
+                remedy=("leave out the / in its signature",),
+            )

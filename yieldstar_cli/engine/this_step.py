@@ -1,0 +1,47 @@
+"""`this_step()`: what a step function may know of itself (spec O7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from yieldstar_cli.errors import MisplacedCall
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ThisStep:
+    """The running attempt of a step."""
+
+    execution_id: str
+    step_key: str
+    #: From 1; a crash uses up none.
+    attempt: int
+    #: The same for every attempt and redelivery of this step, different for all others.
+    idempotency_key: str
+    #: Asked each time `cancelled` is read: whoever runs the step sets it.
+    is_cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once nobody waits for this attempt any more: stop when it suits."""
+        return self.is_cancelled()
+
+
+#: Set around each step function by whoever runs it.
+current: ContextVar[ThisStep | None] = ContextVar("this_step", default=None)
+
+
+def this_step() -> ThisStep:
+    """The step that is running this code. Raises MisplacedCall outside a step. Source: spec O7."""
+    found = current.get()
+    if found is None:
+        raise MisplacedCall(
+            "this_step() was called outside a step",
+            remedy="call it in a function that runs by `await step.run(fn, …)`",
+        )
+    return found

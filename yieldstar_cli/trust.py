@@ -1,0 +1,124 @@
+"""Who may change the code that we run and the file that we keep: the rule of spec K5.
+
+Safe is what belongs to you or root and can be written by nobody else. A group may write if it
+is your private one: your primary group, named like you, without other members.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from yieldstar_cli.errors import UntrustedPath
+
+
+class People(Protocol):
+    """Whose process this is, and who is in which group."""
+
+    def user(self) -> int:
+        """The user this process acts as."""
+        ...
+
+    def private_group(self) -> int | None:
+        """The group that is yours alone, or None if there is none."""
+        ...
+
+    def name(self, user: int) -> str:
+        """The user's name, for people; the number as text if it has none."""
+        ...
+
+
+class SystemPeople:
+    """The machine's users and groups."""
+
+    def user(self) -> int:
+        """The user this process acts as."""
+        return os.geteuid()
+
+    def private_group(self) -> int | None:
+        """Your primary group, if it is named like you and has no other members."""
+        import grp
+        import pwd
+
+        try:
+            you = pwd.getpwuid(os.geteuid())
+            group = grp.getgrgid(you.pw_gid)
+        except KeyError:
+            return None
+        others = {*group.gr_mem} - {you.pw_name}
+        return you.pw_gid if group.gr_name == you.pw_name and not others else None
+
+    def name(self, user: int) -> str:
+        """The user's name, for people; the number as text if it has none."""
+        import pwd
+
+        try:
+            return pwd.getpwuid(user).pw_name
+        except KeyError:
+            return str(user)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom to trust: the directories named by `--trust-dir`, and the people of this machine."""
+
+    directories: tuple[Path, ...] = ()
+    people: People = field(default_factory=SystemPeople)
+
+    def check(self, path: Path) -> None:
+        """Raise UntrustedPath if others could have written `path`, links followed (spec K5).
+
+        For a file, the directories that hold it and its link count too: who may write there
+        may replace it.
+        """
+        resolved = path.resolve()
+        if self._named(resolved) or self._named(path.absolute().parent / path.name):
+            return
+        self._check_one(resolved, path)
+        if not resolved.is_dir():
+            self._check_one(resolved.parent, path)
+        if path.absolute().parent != resolved.parent:
+            self._check_one(path.absolute().parent.resolve(), path)
+
+    def _named(self, path: Path) -> bool:
+        return any(path.is_relative_to(directory.resolve()) for directory in self.directories)
+
+    def _check_one(self, path: Path, asked: Path) -> None:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return
+        reason = self.fault(found)
+        if reason is None:
+            return
+        trusted = path if stat.S_ISDIR(found.st_mode) else path.parent
+        remedy = [f"chmod go-w {path}"] if found.st_uid in (0, self.people.user()) else []
+        raise UntrustedPath(
+            f"{path} {reason}",
+            why=(f"Whoever can write it decides what runs or is read from {asked}.",),
+            remedy=(*remedy, f"--trust-dir {trusted}"),
+        )
+
+    def fault(self, found: os.stat_result) -> str | None:
+        """Why what was found is not safe, as the end of a sentence; None if it is."""
+        you = self.people.user()
+        if found.st_uid not in (0, you):
+            return f"belongs to {self.people.name(found.st_uid)}, not to you or root"
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & stat.S_IWOTH:
+            return f"can be written by everybody (mode {mode:04o})"
+        if mode & stat.S_IWGRP and not self._group_is_safe(found.st_gid):
+            return f"can be written by its group (mode {mode:04o})"
+        return None
+
+    def _group_is_safe(self, group: int) -> bool:
+        return group == self.people.private_group()
+
+
+def check(path: Path, *, trusted: Sequence[Path] = ()) -> None:
+    """Raise UntrustedPath if `path` is not safe and not in a directory of `trusted`."""
+    Trust(tuple(trusted)).check(path)
