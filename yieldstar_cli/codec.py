@@ -1,0 +1,328 @@
+"""Values to JSON text and back, exactly or not at all (spec V1, V2, E4, O2).
+
+Plain JSON values stand for themselves. What JSON has no word for is an array that begins with
+the mark "$ys" and a tag: `["$ys","tuple",1,2]`, `["$ys","datetime","2026-11-30T16:00:00"]`. A list
+of the user's that begins with "$ys" is itself written as `["$ys","list",...]`, so that it comes
+back as the list it was. Enum, dataclass and Struct are plain values and objects; an annotation
+has to lead to them. Nothing here ever unpickles, imports or names a class found in data.
+
+The quick path lets msgspec write and read; `codec_tags` is the exact one, and finds the words
+when a value is refused.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import lru_cache
+from itertools import repeat
+from math import copysign, isfinite
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
+
+import msgspec
+
+from yieldstar_cli.errors import UnserializableValue
+from yieldstar_cli.strict_json import JsonError, parse_json
+
+#: The largest encoded value in bytes, unless configured otherwise (spec V2).
+MAX_VALUE = 16 * 1024 * 1024
+#: How deeply lists, dicts and the like may be nested (spec V1).
+MAX_DEPTH = 500
+#: Every tagged value, and nothing else, begins with this in encoded text.
+MARK = "$ys"
+_MARKED = f'["{MARK}",'
+_MARKED_BYTES = _MARKED.encode()
+#: Beyond this many parts a value takes the exact path, which counts them against the limit.
+_QUICK_PARTS = 1_000_000
+#: Plain integers are those of 64 bits; others are tagged.
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+
+_to_json = msgspec.json.Encoder().encode
+_ATOMS: frozenset[type] = frozenset({type(None), bool, str, int, float})
+
+T = TypeVar("T")
+
+
+class Json(str):
+    """Text that already is encoded JSON; storage takes it as it is."""
+
+    __slots__ = ()
+
+
+class DecodeError(ValueError):
+    """The text is not what `encode` writes, or does not fit the type; says where."""
+
+
+def encode(value: object, type_: Any = Any, *, place: str = "value", limit: int = MAX_VALUE) -> str:
+    """The compact JSON text of `value`, which `decode(text, type_)` turns back into the same.
+
+    "The same" is checked before it is promised: types and values, recursively; 1, 1.0 and True
+    differ, -0.0 is not 0.0, NaN is NaN. Raises UnserializableValue with the exact place
+    (`params.items[3].price`) for what would not come back, and for text beyond `limit` bytes.
+    A `Json` is returned as it is. Source: spec V1, V2, O2.
+    """
+    if type(value) is Json:
+        return value
+    raw = _quick(value, type_)
+    if raw is None:
+        from yieldstar_cli import codec_tags
+
+        raw = roomy(codec_tags.encode_exactly, value, type_, place, limit)
+    if len(raw) > limit:
+        raise too_large(place, len(raw), limit)
+    return raw.decode("utf-8")
+
+
+def decode(text: str, type_: Any = Any) -> Any:
+    """A fresh value from what `encode` wrote, as `type_` says. Raises DecodeError with the place.
+
+    Source: spec V1, O2.
+    """
+    try:
+        return roomy(decode_unguarded, text, type_)
+    except RecursionError:
+        raise DecodeError("the value is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise DecodeError(readable(str(error))) from None
+    except TypeError as error:
+        raise DecodeError(str(error)) from None
+    except DecodeError:
+        raise
+    except (ValueError, ArithmeticError, LookupError, UnicodeError) as error:
+        raise DecodeError(f"{type(error).__name__}: {error}") from None
+
+
+def settle(value: object, type_: Any, *, place: str = "value") -> Any:
+    """`value` as it comes back from storage, checked against `type_`, in one pass.
+
+    This makes the int default of a float field a float. Raises UnserializableValue where there is
+    no way to write a part of it, DecodeError where the result does not fit `type_`.
+    """
+    from yieldstar_cli import codec_tags
+
+    raw = roomy(codec_tags.pack, value, place, MAX_VALUE)
+    return decode(raw.decode("utf-8"), type_)
+
+
+def check_type(type_: Any) -> None:
+    """Raise TypeError, with a sentence, if values cannot be decoded as `type_` (spec O2)."""
+    decoder(type_)
+
+
+# --- the quick path --------------------------------------------------------------------------
+
+
+def _quick(value: object, type_: Any) -> bytes | None:
+    """The text, if this is quick to know to be exact; None asks for the exact path."""
+    kind = type(value)
+    try:
+        if kind in _ATOMS:
+            if (kind is type_ or type_ is Any) and _is_plain_atom(value):
+                return _to_json(value)
+        elif type_ is Any:
+            if not _is_plain(value):
+                return None
+            raw = _to_json(value)
+            return None if _MARKED_BYTES in raw else raw
+        raw = _to_json(value)
+        if _MARKED_BYTES in raw:
+            return None
+        return raw if _same(value, decoder(type_).decode(raw), 0) else None
+    except (RecursionError, msgspec.MsgspecError, TypeError, ValueError, AttributeError):
+        # The exact path decides, and says what is wrong.
+        return None
+
+
+def _is_plain_atom(value: Any) -> bool:
+    if type(value) is float:
+        return isfinite(value)
+    return type(value) is not int or INT_MIN <= value <= INT_MAX
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON as such can write `value` exactly: level by level, without recursion."""
+    level: list[Any] = [value]
+    parts = 0
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for container in level:
+            parts += len(container)
+            items: Iterable[Any] = container
+            if type(container) is dict:
+                if any(type(key) is not str for key in container):
+                    return False
+                items = container.values()
+            elif type(container) is not list:
+                return False
+            for item in items:
+                kind = type(item)
+                if kind in _ATOMS:
+                    if (kind is int or kind is float) and not _is_plain_atom(item):
+                        return False
+                elif kind is dict or kind is list:
+                    below.append(item)
+                else:
+                    return False
+        if parts > _QUICK_PARTS:
+            return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _same(ours: Any, back: Any, depth: int) -> bool:
+    """Whether `back` is what was written, of types that need no tag."""
+    kind = type(ours)
+    if kind is not type(back) or depth > MAX_DEPTH:
+        return False
+    if kind in _ATOMS:
+        return _is_plain_atom(ours) and bool(
+            ours == back and (kind is not float or copysign(1.0, ours) == copysign(1.0, back))
+        )
+    if kind is list:
+        return len(ours) == len(back) and all(map(_same, ours, back, repeat(depth + 1)))
+    if kind is dict:
+        return list(ours) == list(back) and all(
+            type(key) is str and _same(item, back[key], depth + 1) for key, item in ours.items()
+        )
+    if isinstance(ours, Enum):
+        return ours is back
+    if isinstance(ours, msgspec.Struct) or is_dataclass(kind):
+        names = attribute_names(ours)
+        return attribute_names(back) == names and all(
+            _same(getattr(ours, name), getattr(back, name), depth + 1) for name in names
+        )
+    return ours is msgspec.UNSET
+
+
+def attribute_names(value: Any) -> list[str]:
+    """The attributes that make up a Struct or dataclass, undeclared ones included."""
+    if isinstance(value, msgspec.Struct):
+        names = list(value.__struct_fields__)
+    else:
+        names = list(type(value).__dataclass_fields__)
+    extra = getattr(value, "__dict__", None)
+    if extra:
+        names += [name for name in extra if name not in names]
+    return names
+
+
+# --- decoding --------------------------------------------------------------------------------
+
+
+def decode_unguarded(text: str | bytes, type_: Any) -> Any:
+    """`decode` without its errors put into words."""
+    if isinstance(text, Json):
+        text = str(text)  # msgspec reads str itself only
+    marked = _MARKED_BYTES in text if isinstance(text, bytes) else _MARKED in text
+    if not marked:
+        return decoder(type_).decode(text)
+    from yieldstar_cli import codec_tags
+
+    tree = codec_tags.unpack(msgspec.json.decode(text))
+    if type_ is Any:
+        return tree
+    return msgspec.convert(tree, relaxed(type_), strict=True)
+
+
+def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """msgspec's decoder for `type_`. Raises TypeError with a sentence if there is none."""
+    try:
+        return _cached_decoder(type_)
+    except TypeError:
+        # Not hashable, or not a type msgspec knows: the second call tells.
+        pass
+    try:
+        return msgspec.json.Decoder(relaxed(type_))
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        name = getattr(type_, "__name__", None) or repr(type_)
+        raise TypeError(f"values of type {name} cannot be stored: {error}") from None
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _cached_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(relaxed(type_))
+
+
+def relaxed(type_: Any) -> Any:
+    """`type_` with `float` widened to `int | float` and `object` to Any.
+
+    An int is a float to every type checker, so `-> float` may return 1; it comes back as 1.
+    """
+    if type_ is float:
+        return int | float
+    if type_ is object:
+        return Any
+    origin = get_origin(type_)
+    args = get_args(type_)
+    if origin in (Union, types.UnionType):
+        return Union[tuple(relaxed(arg) for arg in args)]  # noqa: UP007 - built from parts
+    if origin in (list, set, frozenset, tuple, dict) and args:
+        return cast(Any, origin)[tuple(arg if arg is ... else relaxed(arg) for arg in args)]
+    return type_
+
+
+# --- shared ----------------------------------------------------------------------------------
+
+
+def too_large(place: str, size: int, limit: int) -> UnserializableValue:
+    """The refusal of a value beyond the limit (spec V2)."""
+    return UnserializableValue(
+        place,
+        f"{size:,} bytes of JSON are more than the limit of {limit:,}; write the data to a file "
+        "or table of your own and pass its name",
+    )
+
+
+def roomy(function: Callable[..., T], *args: Any) -> T:
+    """`function(*args)`; where the stack is too full for it, once more on a thread of its own.
+
+    A nested value needs a stack level per level; how much is left depends on the caller.
+    """
+    try:
+        return function(*args)
+    except RecursionError:
+        pass
+    import threading
+
+    ended: list[tuple[bool, Any]] = []
+
+    def run() -> None:
+        try:
+            ended.append((True, function(*args)))
+        except BaseException as error:
+            ended.append((False, error))
+
+    thread = threading.Thread(target=run, name="yieldstar-deep-value")
+    thread.start()
+    thread.join()
+    good, answer = ended[0]
+    if not good:
+        raise answer
+    return cast(T, answer)
+
+
+def readable(message: str) -> str:
+    """msgspec's sentence in our manner: `expected int, got str at items[3].price`."""
+    said, _, where = message.partition(" - at `")
+    said = said.replace("`", "").replace("Expected", "expected", 1).replace("Object", "object", 1)
+    if not where:
+        return said
+    return f"{said} at {where.rstrip('`').removeprefix('$').removeprefix('.')}"
+
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_VALUE",
+    "DecodeError",
+    "Json",
+    "JsonError",
+    "check_type",
+    "decode",
+    "encode",
+    "parse_json",
+    "settle",
+]
