@@ -11,7 +11,7 @@ from yieldstar_cli.engine.retry import RetryPolicy, Span
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One workflow at one version, with everything resolved that could go wrong at load (R1, O2)."""
+    """One workflow at one version, all that could go wrong at load resolved (R1, O2)."""
 
     workflow_id: str
     version: int

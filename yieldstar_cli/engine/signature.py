@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from functools import lru_cache
+from typing import Any, Never, NoReturn, Self, get_type_hints
 
-from yieldstar_cli.errors import InvalidWorkflow
+from yieldstar_cli.errors import CodeFault, InvalidWorkflow
 
 
 def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
@@ -40,8 +42,50 @@ def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
 
 
 def result_of(fn: Callable[..., Any]) -> Any:
-    """The annotated return type, or Any. Raises InvalidWorkflow if it cannot be resolved."""
-    return resolved_hints(fn).get("return", Any)
+    """The return type of a workflow, or Any. Raises InvalidWorkflow for what cannot be stored."""
+    annotated = _usable(resolved_hints(fn).get("return", Any))
+    from yieldstar_cli.codec import check_type
+
+    try:
+        check_type(annotated)
+    except (TypeError, ValueError) as error:
+        raise InvalidWorkflow(
+            f"the result of {fn.__name__} cannot be stored: {error}",
+            why=("A result is read back as the type that is annotated.",),
+        ) from None
+    return annotated
+
+
+@lru_cache(maxsize=4096)
+def result_type(fn: Callable[..., Any]) -> Any:
+    """The return type that a step function declares, or Any (spec O2).
+
+    Raises CodeFault, with file and line, if the annotation names nothing.
+    """
+    meant = fn
+    while isinstance(meant, functools.partial):
+        meant = meant.func
+    if not hasattr(meant, "__annotations__") or isinstance(meant, type):
+        # An object that can be called; a class gives instances of itself.
+        if isinstance(meant, type):
+            return meant
+        meant = getattr(type(meant), "__call__", meant)  # noqa: B004 - its annotations are meant
+    written = getattr(meant, "__annotations__", {}).get("return", Any)
+    if not isinstance(written, str) and not hasattr(written, "__origin__"):
+        return _usable(type(None) if written is None else written)
+    try:
+        return _usable(_resolve({"return": written}, meant)["return"])
+    except Exception as error:
+        code = getattr(inspect.unwrap(meant), "__code__", None)
+        place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+        raise CodeFault(
+            f"{place}the result type {written!r} cannot be resolved: {error}",
+            remedy="import the name in the module itself, not only for type checkers",
+        ) from None
+
+
+def _usable(annotated: Any) -> Any:
+    return Any if annotated in (NoReturn, Never, Self) else annotated
 
 
 def is_record(annotation: Any) -> bool:
@@ -57,15 +101,20 @@ def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
     if not inspect.iscoroutinefunction(fn):
         step = ""
     annotations = {name: written for name, written in fn.__annotations__.items() if name != step}
-    holder = type("Holder", (), {"__annotations__": annotations})
     try:
-        return get_type_hints(holder, globalns=getattr(fn, "__globals__", {}), include_extras=True)
+        return _resolve(annotations, fn)
     except Exception as error:
         raise InvalidWorkflow(
             f"an annotation of {fn.__name__} cannot be resolved: {error}",
             why=("Values are stored and read back by their types, so these must exist.",),
             remedy=("import the name in the module itself, not only for type checkers",),
         ) from None
+
+
+def _resolve(annotations: dict[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:
+    holder = type("Holder", (), {"__annotations__": annotations})
+    namespace = getattr(inspect.unwrap(fn), "__globals__", {})
+    return get_type_hints(holder, globalns=namespace, include_extras=True)
 
 
 def _check_kinds(fn: Callable[..., Any], taken: list[inspect.Parameter]) -> None:
