@@ -1,0 +1,255 @@
+"""Errors to JSON text and to people: what an exception was, kept without its class (spec E11)."""
+
+from __future__ import annotations
+
+import os
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from yieldstar_cli import codec
+from yieldstar_cli.errors import UnserializableValue
+from yieldstar_cli.failures_revive import decode_error
+from yieldstar_cli.failures_text import MAX_TEXT, bounded, message_of
+
+#: How many errors one recorded error may hold: causes and group members, however nested.
+MAX_ERRORS = 100
+_MAX_DEPTH = 20
+_MAX_FRAMES = 60
+_HOUSE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The author's line that an error left last."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorView:
+    """A recorded error for people and for JSON (spec E11)."""
+
+    name: str
+    message: str
+    notes: tuple[str, ...] = ()
+    #: What it was raised from, or while handling which.
+    cause: ErrorView | None = None
+    #: Of an exception group.
+    members: tuple[ErrorView, ...] = ()
+    #: As Python prints it, causes included; empty for causes and members themselves.
+    traceback: str = ""
+    #: None where no code of the author's was on the stack.
+    where: Place | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The documented JSON form."""
+        return {
+            "name": self.name,
+            "message": self.message,
+            "notes": list(self.notes),
+            "cause": self.cause.plain() if self.cause else None,
+            "members": [member.plain() for member in self.members],
+            "traceback": self.traceback,
+        }
+
+
+def encode_error(error: BaseException, *, limit: int = MAX_TEXT) -> str:
+    """JSON text of `error`: name, message, notes, causes, members, traceback (spec E11).
+
+    Never fails, whatever the error's own methods do. Texts are bounded to `limit` bytes each and
+    say what was left out; lone surrogates are escaped. Arguments and attributes are kept where
+    the codec can store them, so that `decode_error` can give the error back (spec O2).
+    """
+    return codec.encode(_Recorder(limit).record(error, 0), limit=64 * codec.MAX_VALUE)
+
+
+def view_error(text: str) -> ErrorView:
+    """What `encode_error` kept, for display. Never fails: damaged text is shown as it is."""
+    try:
+        return _view(codec.decode(text))
+    except (codec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+        return ErrorView("UnreadableError", f"the recorded error cannot be read: {text[:1000]}")
+
+
+def summarize(text: str) -> str:
+    """One line: `Name: message`, of which the first line stands for the rest."""
+    view = view_error(text)
+    first, _, rest = view.message.strip().partition("\n")
+    if not first:
+        return view.name
+    return f"{view.name}: {first.rstrip()}{' …' if rest else ''}"
+
+
+# --- recording -------------------------------------------------------------------------------
+
+
+class _Recorder:
+    """One walk over an error, its causes and its members: bounded, and safe from cycles."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.seen: set[int] = set()
+
+    def record(self, error: BaseException, depth: int) -> dict[str, Any]:
+        """The JSON object of `error`."""
+        self.seen.add(id(error))
+        kind = type(error)
+        found: dict[str, Any] = {
+            "name": bounded(kind.__name__, 500),
+            "message": message_of(error, self.limit),
+            "mro": [
+                [bounded(str(base.__module__), 500), bounded(base.__qualname__, 500)]
+                for base in kind.__mro__
+                if issubclass(base, BaseException)
+            ],
+        }
+        args = self.stored(list(error.args))
+        if args is not None:
+            found["args"] = args
+        self.add_attributes(error, found)
+        notes = [bounded(str(note), self.limit) for note in _notes(error)]
+        if isinstance(error, BaseExceptionGroup):
+            found["group"] = bounded(error.message, self.limit)
+            found["members"] = self.members(error, depth, notes)
+        if notes:
+            found["notes"] = notes
+        cause = error.__cause__
+        if cause is None and not error.__suppress_context__:
+            cause = error.__context__
+        if cause is not None and self.room(cause, depth):
+            found["cause"] = self.record(cause, depth + 1)
+        if depth == 0:
+            found["traceback"] = _traceback(error, self.limit)
+        where = _where(error)
+        if where is not None:
+            found["where"] = where
+        return found
+
+    def room(self, error: BaseException, depth: int) -> bool:
+        """Whether one more error may be recorded."""
+        return id(error) not in self.seen and depth < _MAX_DEPTH and len(self.seen) < MAX_ERRORS
+
+    def members(
+        self, group: BaseExceptionGroup[Any], depth: int, notes: list[str]
+    ) -> list[dict[str, Any]]:
+        """The group's members, as many as there is room for."""
+        kept = [
+            self.record(member, depth + 1)
+            for member in group.exceptions
+            if self.room(member, depth)
+        ]
+        left_out = len(group.exceptions) - len(kept)
+        if left_out:
+            notes.append(f"{left_out} more errors of this group were left out")
+        return kept
+
+    def stored(self, value: object) -> str | None:
+        """`value` as codec text, or None where it cannot be stored."""
+        try:
+            return codec.encode(value, limit=self.limit)
+        except UnserializableValue:
+            return None
+
+    def add_attributes(self, error: BaseException, found: dict[str, Any]) -> None:
+        """The attributes that can be stored; those of C and of slots stand apart."""
+        own = {
+            str(name): text
+            for name, value in list(vars(error).items())
+            if name != "__notes__" and (text := self.stored(value)) is not None
+        }
+        if own:
+            found["attrs"] = own
+        slots = {
+            name: text
+            for name, value in _slot_values(error)
+            if (text := self.stored(value)) is not None
+        }
+        if slots:
+            found["slots"] = slots
+
+
+def _slot_values(error: BaseException) -> Iterator[tuple[str, object]]:
+    for base in type(error).__mro__:
+        for name, descriptor in vars(base).items():
+            if name.startswith("__") or not isinstance(descriptor, types.MemberDescriptorType):
+                continue
+            try:
+                value = descriptor.__get__(error)
+            except AttributeError:
+                continue
+            if value is not None:
+                yield name, value
+
+
+def _notes(error: BaseException) -> list[object]:
+    notes = getattr(error, "__notes__", None)
+    return list(notes[:MAX_ERRORS]) if isinstance(notes, list | tuple) else []
+
+
+def _ours(frame: types.FrameType) -> bool:
+    return os.path.abspath(frame.f_code.co_filename).startswith(_HOUSE)
+
+
+def _traceback(error: BaseException, limit: int) -> str:
+    """As Python prints it, without our own frames at its beginning and without locals."""
+    start = error.__traceback__
+    while start is not None and _ours(start.tb_frame):
+        start = start.tb_next
+    try:
+        lines = traceback.format_exception(
+            type(error), error, start or error.__traceback__, limit=-_MAX_FRAMES
+        )
+    except Exception as second:
+        lines = [f"<the traceback cannot be printed: {type(second).__name__}>"]
+    return bounded("".join(lines), limit, tail=True)
+
+
+def _where(error: BaseException) -> dict[str, Any] | None:
+    """The last frame outside our own house."""
+    last = None
+    step = error.__traceback__
+    while step is not None:
+        if not _ours(step.tb_frame):
+            last = step
+        step = step.tb_next
+    if last is None:
+        return None
+    code = last.tb_frame.f_code
+    return {
+        "file": bounded(code.co_filename, 4096, tail=True),
+        "line": last.tb_lineno or 0,
+        "function": bounded(code.co_qualname, 500),
+    }
+
+
+def _view(found: dict[str, Any]) -> ErrorView:
+    where = found.get("where")
+    cause = found.get("cause")
+    return ErrorView(
+        name=found["name"],
+        message=found["message"],
+        notes=tuple(found.get("notes", ())),
+        cause=_view(cause) if cause else None,
+        members=tuple(_view(member) for member in found.get("members", ())),
+        traceback=found.get("traceback", ""),
+        where=Place(where["file"], where["line"], where["function"]) if where else None,
+    )
+
+
+__all__ = [
+    "MAX_ERRORS",
+    "MAX_TEXT",
+    "ErrorView",
+    "Place",
+    "bounded",
+    "decode_error",
+    "encode_error",
+    "message_of",
+    "summarize",
+    "view_error",
+]
