@@ -307,6 +307,8 @@ class Claimed:
     #: The moment of the last resolution of all incarnations, or None.
     last_moment: int | None
     deaths: int
+    #: The open operations as last recorded.
+    waits: tuple[Wait, ...] = ()
 
 
 # --- workers and the catalog ------------------------------------------------------------------

@@ -48,7 +48,7 @@ class RetryPolicy:
 
     def allows(self, error: BaseException) -> bool:
         """Whether this policy tries again after `error`."""
-        if isinstance(error, Fatal) or isinstance(error, self.never):
+        if isinstance(error, (Fatal, *self.never)):
             return False
         return isinstance(error, Exception) and (not self.only or isinstance(error, self.only))
 

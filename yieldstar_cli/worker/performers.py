@@ -143,6 +143,10 @@ class ThreadedPerformers:
         """How many functions run or wait for a place, called-off ones that still run included."""
         return self._open + len(self._tasks) + len(self._waiting)
 
+    def backlog(self) -> int:
+        """How many plain functions wait for a thread."""
+        return self._calls.qsize()
+
     def close(self) -> None:
         """Drop what waits, call off async functions, let idle threads go. Waits for nothing."""
         for run in self._waiting:

@@ -75,6 +75,10 @@ class Performers(Protocol):
         """How many user functions are running, cancelled sync ones included."""
         ...
 
+    def backlog(self) -> int:
+        """How many sync calls wait for a thread."""
+        ...
+
 
 class Marks(Protocol):
     """Which executions' code runs in this process, told to whoever outlives it (spec L5)."""

@@ -1,0 +1,122 @@
+"""From a claimed record to a running driver: params decoded, step made, history fed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli import codec
+from yieldstar_cli.engine.driver import Driver
+from yieldstar_cli.engine.step import Step, StepEvent
+from yieldstar_cli.errors import CodeFault, ParamsFault
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.definition import Definition
+    from yieldstar_cli.model import Claimed
+
+
+def assemble(definition: Definition, claimed: Claimed) -> Driver:
+    """A driver whose function is made and not yet stepped; `run` replays it.
+
+    A fault of the code, such as params that no longer fit (spec E4), is left in `driver.fault`.
+    """
+    return Driver(
+        definition,
+        seed=claimed.seed,
+        incarnation=claimed.incarnation,
+        started_at=claimed.started_at,
+        log_count=claimed.log_count,
+    )
+
+
+def run(driver: Driver, claimed: Claimed) -> None:
+    """Step the function from the top through its recorded history (spec R2)."""
+    try:
+        coroutine = _coroutine(driver, claimed)
+    except CodeFault as fault:
+        driver.fault = fault
+        return
+    driver.start(coroutine, claimed.history)
+
+
+def _coroutine(driver: Driver, claimed: Claimed) -> Coroutine[Any, Any, Any]:
+    definition = driver.definition
+    params = _params(definition, claimed.params_json)
+    step = _step(driver, claimed, params)
+    if definition.plain:
+        return _one_step(step, definition, params)
+    if definition.params_type is None:
+        made = definition.fn(step)
+    elif definition.spread:
+        made = definition.fn(step, **_fields(params))
+    else:
+        made = definition.fn(step, params)
+    return made  # type: ignore[no-any-return]  # an async def: checked when it was defined
+
+
+async def _one_step(step: Step, definition: Definition, params: Any) -> Any:
+    """A plain `def`: the whole function is one recorded step (spec R1)."""
+    if definition.params_type is None:
+        return await step.run(definition.fn)
+    if definition.spread:
+        return await step.run(definition.fn, **_fields(params))
+    return await step.run(definition.fn, params)
+
+
+def _fields(params: Any) -> dict[str, Any]:
+    return {name: getattr(params, name) for name in params.__struct_fields__}
+
+
+def _params(definition: Definition, text: str) -> Any:
+    if definition.params_type is None:
+        return None
+    try:
+        return codec.decode(text, definition.params_type)
+    except codec.DecodeError as error:
+        raise ParamsFault(
+            f"the recorded params do not fit {definition.workflow_id} as it is now: {error}",
+            remedy="give the new field a default, or put the old type back",
+        ) from error
+
+
+def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
+    context: MappingProxyType[str, Any] | None = None
+    logger: logging.Logger | None = None
+
+    def event() -> StepEvent:
+        nonlocal context
+        if context is None:
+            context = MappingProxyType(codec.decode(claimed.context_json))
+        return StepEvent(
+            execution_id=claimed.delivery.execution_id,
+            workflow_id=claimed.workflow_id,
+            params=params,
+            context=context,
+            incarnation=claimed.incarnation,
+            operations=driver.operations,
+        )
+
+    def log() -> logging.Logger:
+        nonlocal logger
+        if logger is None:
+            # Not registered: it lives and dies with the execution.
+            logger = logging.Logger(f"yieldstar.{claimed.workflow_id}")
+            logger.addHandler(_Lines(driver))
+        return logger
+
+    return Step(driver, event, log)
+
+
+class _Lines(logging.Handler):
+    """Hands a workflow's log lines to its driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver = driver
+        self.lock = None  # one thread steps the function
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line."""
+        self._driver.log_line(record.levelno, self.format(record))

@@ -1,0 +1,106 @@
+"""What an ended attempt means: final, or another try and when (spec O1, polls)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli import clock, ids
+from yieldstar_cli.engine.retry import next_pause_ms
+from yieldstar_cli.errors import StepTimeout
+from yieldstar_cli.model import Kind
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.driver import Driver
+    from yieldstar_cli.engine.operations import DurableHandle
+    from yieldstar_cli.worker.ports import StepEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again at this moment."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The operation ends: with the attempt's value, or with this error."""
+
+    error: BaseException | None = None
+
+
+def judge(driver: Driver, handle: DurableHandle[Any], end: StepEnd, now: int) -> Again | Final:
+    """What follows from how an attempt of `handle` ended at `now`."""
+    work = handle.work
+    assert work is not None, "only steps and polls have attempts"
+    if end.error is None:
+        if handle.kind is Kind.POLL and not end.value:
+            return _falsy(handle, now)
+        return Final()
+    failed = handle.errors + 1
+    chance = ids.drawn_random(
+        driver.seed, driver.incarnation, f"retry/{handle.kind}/{handle.key}", failed
+    )
+    pause = next_pause_ms(work.retry, end.error, failed, chance)
+    if pause is None:
+        return Final(end.error)
+    at = now + pause
+    deadline = _deadline(handle)
+    if deadline is not None and at >= deadline:
+        return Final(end.error)
+    return Again(at)
+
+
+def _falsy(handle: DurableHandle[Any], now: int) -> Again | Final:
+    work = handle.work
+    assert work is not None, "only steps and polls have attempts"
+    falsy = handle.attempts + 1 - handle.errors
+    if work.max_attempts is not None and falsy >= work.max_attempts:
+        return Final(StepTimeout(f"{handle.key} was not true after {falsy} tries"))
+    if handle.due_at is not None and now >= handle.due_at:
+        return Final(_passed(handle))
+    assert work.every_ms is not None, "a poll has a pause"
+    at = now + work.every_ms
+    return Again(at if handle.due_at is None else min(at, handle.due_at))
+
+
+def expired(handle: DurableHandle[Any], now: int) -> StepTimeout | None:
+    """The error of an operation whose time is up before its next attempt begins."""
+    if handle.kind is Kind.POLL and handle.due_at is not None and handle.attempts:
+        return _passed(handle) if now >= handle.due_at else None
+    return None
+
+
+def _passed(handle: DurableHandle[Any]) -> StepTimeout:
+    assert handle.due_at is not None, "only a poll with `until` passes it"
+    return StepTimeout(f"{handle.key} was not true until {clock.rfc3339(handle.due_at)}")
+
+
+def limit_ms(handle: DurableHandle[Any], now: int) -> int | None:
+    """How long the next attempt may take, or None: the step's timeout, and what total is left."""
+    work = handle.work
+    assert work is not None, "only steps and polls have attempts"
+    deadline = _deadline(handle)
+    left = None if deadline is None else max(0, deadline - now)
+    limits = [limit for limit in (work.timeout_ms, left) if limit is not None]
+    return min(limits, default=None)
+
+
+def _deadline(handle: DurableHandle[Any]) -> int | None:
+    work = handle.work
+    if work is None or work.retry is None or work.retry.total_timeout is None:
+        return None
+    return handle.issued_at + clock.span_ms(work.retry.total_timeout)
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """True for `async def`, also behind a partial or a callable object."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004  # asks how it is called, not whether
+    )

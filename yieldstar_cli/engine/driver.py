@@ -1,0 +1,379 @@
+"""One delivery's coroutine scheduler and replay: pure, without I/O, clock or threads (spec R1-R7).
+
+The driver steps the workflow function and its branches until nothing can move, takes one
+resolution (recorded or live), and steps again. Live is exactly as replay: that is what makes
+keys, order and values the same after any crash.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Coroutine, Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli import ids
+from yieldstar_cli.engine import faults, values
+from yieldstar_cli.engine.operations import (
+    PARK,
+    Branch,
+    BranchCancelled,
+    BranchHandle,
+    Dropped,
+    DurableHandle,
+    Park,
+    Site,
+    State,
+)
+from yieldstar_cli.engine.scope import in_workflow_body
+from yieldstar_cli.errors import Cancelled, CodeFault
+from yieldstar_cli.model import Entry, Kind, LogLine
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.definition import Definition
+
+#: How often a branch may swallow `Cancelled` before it is cut off.
+SWALLOW_LIMIT = 100
+
+
+class Driver:
+    """Carries one execution's coroutines through one incarnation.
+
+    `started_at` is the moment of the incarnation's first claim, `moment` that of the last
+    resolution before it, `log_count` how many log lines are recorded already.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        seed: bytes,
+        incarnation: int,
+        started_at: int,
+        log_count: int = 0,
+    ) -> None:
+        self.definition = definition
+        self.seed = seed
+        self.incarnation = incarnation
+        #: The moment that `step.now()` shows.
+        self.moment = started_at
+        #: Entries consumed or made so far: the next entry's position.
+        self.position = 0
+        #: Resolutions given to the function so far.
+        self.operations = 0
+        self.resolutions = 0
+        self.awaits = 0
+        self.dead = False
+        self.fault: CodeFault | None = None
+        #: The function's end: its value, or its exception.
+        self.finished = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        #: Issued operations by kind and key, resolved ones included.
+        self.issued: dict[tuple[str, str], DurableHandle[Any]] = {}
+        #: Issued operations that are open, in the order they were issued.
+        self.open: dict[tuple[str, str], DurableHandle[Any]] = {}
+        #: What the next commit must carry: new entries, log lines, a status.
+        self.fresh: list[Entry] = []
+        self.fresh_logs: list[LogLine] = []
+        self.status_value: str | None = None
+        #: Operations made and not awaited yet: id -> (name, site).
+        self.unawaited: dict[int, tuple[str, Site]] = {}
+        self.log_index = 0
+        self._log_count = log_count
+        self._markers: dict[str, bool] = {}
+        #: Recorded entries that are still to be applied.
+        self._remaining = 0
+        self._ready: deque[Branch] = deque()
+        self._current: Branch | None = None
+        self._thread = 0
+        self._branches: list[Branch] = []
+        self._abandoned: list[Branch] = []
+        self._drops = 0
+
+    # --- running -------------------------------------------------------------------------
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], history: Iterable[Entry] = ()) -> None:
+        """Run the function from the top, feeding it `history` (spec R2, R4, R5)."""
+        main = Branch(coroutine, "")
+        self._branches.append(main)
+        self.make_ready(main)
+        entries = list(history)
+        self._note(entries)
+        self._run()
+        self._feed(entries)
+
+    def feed(self, history: Iterable[Entry]) -> None:
+        """Apply entries that others recorded since (a resident catching up, spec R6)."""
+        entries = list(history)
+        self._note(entries)
+        self._feed(entries)
+
+    def apply(self, handle: DurableHandle[Any], entry: Entry) -> None:
+        """Apply one live resolution and run until nothing can move.
+
+        `entry` is kept for the next commit. A handle that was withdrawn meanwhile keeps its
+        entry for people and is not resolved.
+        """
+        self.fresh.append(entry)
+        self.position += 1
+        if not entry.withdrawn:
+            self._resolve(handle, entry)
+            self._run()
+
+    @property
+    def replaying(self) -> bool:
+        """True while recorded resolutions remain to be applied."""
+        return self._remaining > 0
+
+    def _note(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            if entry.kind == Kind.PATCH:
+                self._markers[entry.step_key] = True
+            else:
+                self._remaining += 1
+
+    def _feed(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            if self.fault is not None:
+                return
+            self.position += 1
+            if entry.kind == Kind.PATCH:
+                continue
+            handle = self.issued.get((entry.kind, entry.step_key))
+            if handle is None:
+                self.fault = faults.diverged(entry, self.open.values(), self.finished)
+                return
+            self._remaining -= 1
+            if handle.state is State.OPEN:
+                self._resolve(handle, entry)
+                self._run()
+            elif handle.state is State.RESOLVED:
+                self.fault = faults.diverged(entry, self.open.values(), self.finished)
+
+    def _resolve(self, handle: DurableHandle[Any], entry: Entry) -> None:
+        try:
+            value, error = values.revive(handle, entry, self.definition.namespace)
+        except CodeFault as fault:
+            self.fault = fault
+            return
+        self.moment = max(self.moment, entry.at)
+        self.operations += 1
+        self.open.pop((handle.kind, handle.key), None)
+        handle.settle(value, error, State.RESOLVED)
+
+    def _run(self) -> None:
+        if not self._ready:
+            return
+        self._thread = threading.get_ident()
+        outer = in_workflow_body.set(True)
+        try:
+            while self._ready and self.fault is None:
+                branch = self._ready.popleft()
+                branch.queued = False
+                if not branch.ended:
+                    self._step(branch)
+        finally:
+            self._current = None
+            self._thread = 0
+            in_workflow_body.reset(outer)
+
+    def _step(self, branch: Branch) -> None:
+        self._current = branch
+        try:
+            if branch.throw is not None:
+                error, branch.throw = branch.throw, None
+                yielded = branch.coroutine.throw(error)
+            else:
+                yielded = branch.coroutine.send(None)
+        except StopIteration as stop:
+            self._ended(branch, stop.value, None)
+        except CodeFault as fault:
+            self.fault = self.fault or fault
+        except BaseException as error:  # whatever the author's code raises is data here
+            self._ended(branch, None, error)
+        else:
+            if not isinstance(yielded, Park):
+                self.fault = self.fault or faults.foreign_await(branch.coroutine, yielded)
+            elif branch.refused > SWALLOW_LIMIT:
+                # Keep it referenced, so that nothing finalises it.
+                self._abandoned.append(branch)
+                self._ended(branch, None, Cancelled())
+        self._current = None
+
+    def _ended(self, branch: Branch, value: Any, error: BaseException | None) -> None:
+        branch.ended = True
+        self._branches.remove(branch)
+        if error is not None and faults.is_missing_loop(error):
+            self.fault = self.fault or faults.foreign_error(error)
+            return
+        handle = branch.handle
+        if handle is not None:
+            if branch.cancelled and isinstance(error, Cancelled):
+                handle.settle(None, BranchCancelled("the branch was cancelled"), State.WITHDRAWN)
+            else:
+                handle.settle(value, values.as_exception(error), State.RESOLVED)
+            return
+        self.finished = True
+        self.value = value
+        self.error = error
+        for other in list(self._branches):
+            self.cancel_branch(other)
+        for open_handle in list(self.open.values()):
+            self.withdraw(open_handle)
+        if self.unawaited and self.fault is None and error is None:
+            self.fault = faults.not_awaited(*next(iter(self.unawaited.values())))
+
+    # --- what operations and handles call ----------------------------------------------------
+
+    def make_ready(self, branch: Branch) -> None:
+        """Queue `branch` to be stepped, once."""
+        if not branch.queued and not branch.ended:
+            branch.queued = True
+            self._ready.append(branch)
+
+    def check_alive(self) -> None:
+        """Raise if this driver was given up: nothing can be recorded or started (spec R6)."""
+        if self.dead:
+            raise Dropped
+
+    def check_running(self) -> Branch:
+        """The running branch; raises MisplacedCall outside the function (spec R9)."""
+        branch = self._current
+        if branch is None or self._thread != threading.get_ident():
+            self.check_alive()
+            raise faults.misplaced_operation()
+        return branch
+
+    def running_branch(self) -> Branch:
+        """The running branch, about to await or to start something."""
+        branch = self.check_running()
+        if branch.cancelled and branch.refused <= SWALLOW_LIMIT:
+            raise Cancelled
+        return branch
+
+    def refusal(self) -> Generator[Any, Any, Any] | None:
+        """None where an operation may go on; raises `Cancelled` or `Dropped` where it may not.
+
+        Code that swallows them without end is parked for ever: the generator does that.
+        """
+        if self.dead:
+            self._drops += 1
+            if self._drops <= SWALLOW_LIMIT:
+                raise Dropped
+            return _for_ever()
+        branch = self.check_running()
+        if branch.cancelled:
+            branch.refused += 1
+            if branch.refused <= SWALLOW_LIMIT:
+                raise Cancelled
+            return _for_ever()
+        return None
+
+    def assign_key(self, branch: Branch, kind: str, base: str) -> str:
+        """The operation's key: the branch's prefix, the name, and its count from the second on."""
+        count = branch.counts.get((kind, base), 0) + 1
+        branch.counts[kind, base] = count
+        return f"{branch.prefix}{base}" if count == 1 else f"{branch.prefix}{base}#{count}"
+
+    def issue(self, handle: DurableHandle[Any], branch: Branch) -> None:
+        """Give an operation its key; from now on it is open."""
+        handle.key = self.assign_key(branch, handle.kind, handle.key_base)
+        handle.branch = branch
+        handle.issued_at = self.moment
+        handle.seq = len(self.issued) + 1
+        place = (str(handle.kind), handle.key)
+        self.issued[place] = handle
+        self.open[place] = handle
+
+    def withdraw(self, handle: DurableHandle[Any]) -> None:
+        """Take an operation back: what it returns is given to nobody (spec O4)."""
+        self.open.pop((handle.kind, handle.key), None)
+        handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
+
+    def spawn(self, parent: Branch, coroutine: Coroutine[Any, Any, Any], base: str) -> Any:
+        """Start a branch; its key is assigned now (spec R3)."""
+        branch = Branch(coroutine, self.assign_key(parent, "branch", base))
+        handle: BranchHandle[Any] = BranchHandle(self, branch)
+        parent.spawned.append(handle)
+        self._branches.append(branch)
+        self.make_ready(branch)
+        return handle
+
+    def cancel_branch(self, branch: Branch) -> None:
+        """End `branch` and every branch it spawned (spec O4)."""
+        if branch.cancelled:
+            return
+        branch.cancelled = True
+        if not branch.ended and branch is not self._current:
+            branch.throw = Cancelled()
+            self.make_ready(branch)
+        for spawned in branch.spawned:
+            if isinstance(spawned, BranchHandle):
+                self.cancel_branch(spawned.branch)
+            elif spawned.state is State.OPEN:
+                self.withdraw(spawned)
+
+    def patched(self, name: str) -> bool:
+        """Whether the new arm of a patch is taken; the first answer holds (spec R5)."""
+        self.check_alive()
+        if name not in self._markers:
+            live = not self.replaying
+            self._markers[name] = live
+            if live:
+                marker = Entry(self.position, Kind.PATCH, name, True, "true", self.moment)
+                self.fresh.append(marker)
+                self.position += 1
+        return self._markers[name]
+
+    def log_line(self, level: int, text: str) -> None:
+        """Keep a log line for the next commit, unless it is recorded already (spec R7)."""
+        if self.log_index >= self._log_count:
+            self.fresh_logs.append(LogLine(self.log_index, self.moment, level, text))
+        self.log_index += 1
+
+    def draw(self) -> tuple[str, int]:
+        """The place of the next draw of chance: branch and count (spec R7)."""
+        branch = self.check_running()
+        branch.draws += 1
+        return branch.key, branch.draws
+
+    def idempotency_key(self, handle: DurableHandle[Any]) -> str:
+        """What the step may hand to the outside (spec O7)."""
+        return ids.idempotency_key(self.seed, self.incarnation, f"{handle.kind}/{handle.key}")
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def dropped_unawaited(self, key: int) -> None:
+        """An operation was thrown away before it was awaited: a fault of the code (spec R9)."""
+        found = self.unawaited.pop(key, None)
+        if found is not None and not self.dead and self.fault is None and not self._unwinding():
+            self.fault = faults.not_awaited(*found)
+
+    def _unwinding(self) -> bool:
+        return self.finished or (self._current is not None and self._current.cancelled)
+
+    def drop(self) -> None:
+        """Give the coroutines up: `finally` blocks run, and every step call raises (spec R6)."""
+        self.dead = True
+        for branch in list(self._branches):
+            if branch is not self._current:
+                self._unwind(branch)
+        self._branches.clear()
+        self._ready.clear()
+
+    def _unwind(self, branch: Branch) -> None:
+        self._drops = 0
+        for _ in range(SWALLOW_LIMIT):
+            try:
+                branch.coroutine.throw(Dropped())
+            except BaseException:  # its end, whichever: nobody is left to tell
+                return
+            if self._drops > SWALLOW_LIMIT:
+                break
+        self._abandoned.append(branch)
+
+
+def _for_ever() -> Generator[Park, None, Any]:
+    while True:
+        yield PARK

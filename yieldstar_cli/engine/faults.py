@@ -1,0 +1,118 @@
+"""Faults of the code, said with file, line and the line to write instead (spec R5, R9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli.errors import (
+    CodeFault,
+    Diverged,
+    ForeignAwait,
+    MisplacedCall,
+    StepNotAwaited,
+)
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.operations import DurableHandle, Site
+    from yieldstar_cli.model import Entry
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MISSING_LOOP = "no running event loop"
+
+
+def at(site: Site) -> str:
+    """`charge_order.py:14`."""
+    return f"{os.path.basename(site[0])}:{site[1]}"
+
+
+def not_awaited(name: str, site: Site) -> CodeFault:
+    """An operation was made and never awaited."""
+    return StepNotAwaited(
+        f"{name} at {at(site)} was not awaited, so it did not run. Write: await {name}",
+        remedy=f"await {name}",
+    )
+
+
+def diverged(entry: Entry, open_handles: Iterable[DurableHandle[Any]], finished: bool) -> CodeFault:
+    """The history holds what the code never asked for."""
+    asked = [f"{h.kind} {h.key!r} at {at(h.site)}" for h in open_handles if h.awaited]
+    if finished:
+        code = "the function has returned"
+    elif asked:
+        code = " and ".join(asked[:3])
+    else:
+        code = "nothing"
+    return Diverged(
+        f"the code does not fit the history at entry {entry.position + 1}\n"
+        f"  recorded: {entry.kind} {entry.step_key!r}\n"
+        f"  code:     {code}",
+        remedy="put the code back, or keep the old key with step.using(key=...)",
+    )
+
+
+def foreign_await(coroutine: Any, yielded: object) -> CodeFault:
+    """The function awaits something that is not ours."""
+    place, awaited = _innermost(coroutine)
+    what = awaited or type(yielded).__name__
+    return ForeignAwait(
+        f"{place} awaits {what}, which is not an operation of step. In the function use"
+        ' await step.sleep("1s"); asyncio belongs inside a step:'
+        " await step.run(fetch, url) where fetch is async def.",
+        remedy="await step.run(...)",
+    )
+
+
+def is_missing_loop(error: BaseException) -> bool:
+    """True for what asyncio raises where no event loop runs: the same fault, met earlier."""
+    return isinstance(error, RuntimeError) and error.args == (_MISSING_LOOP,)
+
+
+def foreign_error(error: BaseException) -> CodeFault:
+    """`is_missing_loop`, told as the fault that it is."""
+    place, name = "the function", "asyncio"
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if not frame.f_code.co_filename.startswith(_HERE):
+            if "asyncio" in frame.f_code.co_filename.split(os.sep):
+                name = f"asyncio.{frame.f_code.co_name}"
+                break
+            place = at((frame.f_code.co_filename, step.tb_lineno))
+        step = step.tb_next
+    return ForeignAwait(
+        f"{place} awaits {name}, which is not an operation of step. In the function use"
+        ' await step.sleep("1s"); asyncio belongs inside a step:'
+        " await step.run(fetch, url) where fetch is async def.",
+        remedy="await step.run(...)",
+    )
+
+
+def misplaced_operation() -> CodeFault:
+    """An operation of `step` was awaited outside the workflow function."""
+    return MisplacedCall(
+        "an operation of step was used outside the workflow function: in a step, a thread or a"
+        " task. Await it in the function itself, or in a coroutine given to step.spawn.",
+        remedy="await it in the workflow function",
+    )
+
+
+def _innermost(coroutine: Any) -> tuple[str, str]:
+    """Where the author's code awaits, and the name of the foreign thing awaited there."""
+    place, foreign = "the function", ""
+    current: Any = coroutine
+    while current is not None:
+        frame: FrameType | None = getattr(current, "cr_frame", None) or getattr(
+            current, "gi_frame", None
+        )
+        if frame is not None:
+            name = frame.f_code.co_filename
+            if "asyncio" in name.split(os.sep):
+                foreign = f"asyncio.{frame.f_code.co_name}"
+                break
+            if not name.startswith(_HERE):
+                place = at((name, frame.f_lineno))
+        current = getattr(current, "cr_await", None) or getattr(current, "gi_yieldfrom", None)
+    return place, foreign

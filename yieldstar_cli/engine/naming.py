@@ -1,0 +1,44 @@
+"""How operations get their names: from functions, or from a key the author gives (spec R3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+KEY_BYTES = 100
+_RESERVED = "#/:~"
+
+
+def check_key(key: str) -> None:
+    """Raise ValueError unless `key` is printable, at most 100 bytes, without `#`, `/`, `:`, `~`."""
+    if not isinstance(key, str) or not key or not key.isprintable() or key != key.strip():
+        raise ValueError(f"a key is printable text, not {key!r}")
+    if len(key.encode("utf-8", "surrogatepass")) > KEY_BYTES:
+        raise ValueError(f"a key has at most {KEY_BYTES} bytes: {key[:40]!r}...")
+    found = [c for c in _RESERVED if c in key]
+    if found:
+        raise ValueError(f"a key may not hold {' '.join(found)}: {key!r}")
+
+
+def function_key(fn: Any) -> str:
+    """The key that running `fn` has: its name with `-` for `_`."""
+    name = getattr(fn, "__name__", None)
+    if not callable(fn):
+        raise TypeError(f"step.run takes a function and its arguments, not {type(fn).__name__}")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(
+            "a lambda, a partial or an object has no name of its own: give it one with"
+            ' step.using(key="...").run(...)'
+        )
+    key = name.strip("_").replace("_", "-") or name
+    if len(key.encode()) > KEY_BYTES:
+        raise ValueError(f"{name[:40]}...: the name is too long for a key; use step.using(key=...)")
+    return key
+
+
+def coroutine_key(coroutine: Any) -> str:
+    """The key of a branch: its function's name."""
+    name = getattr(coroutine, "__name__", None) or getattr(coroutine, "name", "branch")
+    plain = str(name).removeprefix("step.").split("(")[0]
+    if not plain.isidentifier():
+        raise ValueError('this coroutine has no name: use step.using(key="...").spawn(...)')
+    return plain.strip("_").replace("_", "-") or plain

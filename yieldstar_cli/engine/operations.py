@@ -1,0 +1,442 @@
+"""What a workflow can await, as values: operations, handles and branches (spec R3, R4, O4).
+
+An `Operation` is what `step.run(...)` returns: it starts at its first await. A `Handle` may be
+held, awaited any number of times, raced and lost. A `Branch` is one coroutine of the workflow.
+None of them does anything by itself: the driver steps branches and resolves handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from yieldstar_cli.errors import Cancelled, WorkflowError
+from yieldstar_cli.model import Kind
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.driver import Driver
+    from yieldstar_cli.engine.retry import RetryPolicy
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+#: Where an operation stands in the author's code.
+Site = tuple[str, int]
+
+
+class Park:
+    """What a branch yields to the driver when it waits; nothing else may be yielded."""
+
+
+PARK = Park()
+
+
+class BranchCancelled(WorkflowError):
+    """The awaited branch, or the spawned operation, was cancelled (spec O4)."""
+
+
+class State(Enum):
+    """Where a handle stands."""
+
+    OPEN = 0
+    RESOLVED = 1
+    WITHDRAWN = 2
+
+
+class Waiter:
+    """A branch parked on some handles; the first to resolve wins."""
+
+    __slots__ = ("branch", "winner")
+
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.winner: Handle[Any] | None = None
+
+    def notify(self, driver: Driver, handle: Handle[Any]) -> None:
+        """`handle` resolved."""
+        if self.winner is None:
+            self.winner = handle
+            driver.make_ready(self.branch)
+
+
+class Gatherer(Waiter):
+    """A branch parked until all its handles resolve, or one fails."""
+
+    __slots__ = ("missing",)
+
+    def __init__(self, branch: Branch, missing: int) -> None:
+        super().__init__(branch)
+        self.missing = missing
+
+    def notify(self, driver: Driver, handle: Handle[Any]) -> None:
+        """`handle` resolved."""
+        self.missing -= 1
+        if self.missing == 0 or handle.failed():
+            super().notify(driver, handle)
+
+
+class Handle(Generic[T_co]):
+    """Something that may be awaited now, later, again, or never."""
+
+    __slots__ = ("_driver", "_error", "_value", "await_seq", "resolved_seq", "state", "waiters")
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.state = State.OPEN
+        self.waiters: list[Waiter] = []
+        #: When it was last named in an await: breaks ties at one look (spec O6).
+        self.await_seq = 0
+        self.resolved_seq = 0
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        """True once its value or error is recorded (or it was cancelled)."""
+        return self.state is not State.OPEN
+
+    def result(self) -> T_co:
+        """Its value; raises its error, or RuntimeError while it is open."""
+        if self.state is State.OPEN:
+            raise RuntimeError("the handle is not done; await it, or ask .done() first")
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        value: T_co = self._value
+        return value
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        refused = self._driver.refusal()
+        if refused is not None:
+            yield from refused
+        if self.state is State.OPEN:
+            yield from wait_any(self._driver, (self,))
+        return self.result()
+
+    # --- for the driver ---
+
+    def failed(self) -> bool:
+        """True when its end is an error."""
+        return self._error is not None
+
+    def enter(self, branch: Branch) -> None:
+        """Called when a branch begins to await it: a lazy operation is issued here."""
+
+    def left(self) -> None:
+        """Called when an await on it was broken off by an exception."""
+
+    def settle(self, value: Any, error: BaseException | None, state: State) -> None:
+        """Resolve it and make the branches that wait for it ready, in their order."""
+        self.state = state
+        self._value = value
+        self._error = error
+        driver = self._driver
+        driver.resolutions += 1
+        self.resolved_seq = driver.resolutions
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter.notify(driver, self)
+
+
+def wait_any(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, None, Handle[Any]]:
+    """Park the running branch until one of `handles` resolves; returns that one.
+
+    One that is resolved already wins over those that are not; among several, the first named.
+    """
+    branch = driver.running_branch()
+    for handle in handles:
+        handle.enter(branch)
+    for handle in handles:
+        if handle.state is not State.OPEN:
+            return handle
+    waiter = Waiter(branch)
+    yield from _park(driver, waiter, handles)
+    winner = waiter.winner
+    assert winner is not None, "a branch is resumed only by a resolution or an exception"
+    for handle in handles:
+        if handle is not winner and waiter in handle.waiters:
+            handle.waiters.remove(waiter)
+    return winner
+
+
+def wait_all(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, None, list[Any]]:
+    """Park the running branch until all `handles` resolve; returns their values in that order.
+
+    Raises the first failure recorded, at once; the others go on (spec, operations table).
+    """
+    branch = driver.running_branch()
+    for handle in handles:
+        handle.enter(branch)
+    distinct = list(dict.fromkeys(handles))
+    failed = [h for h in distinct if h.state is not State.OPEN and h.failed()]
+    waiting = [h for h in distinct if h.state is State.OPEN]
+    if not failed and waiting:
+        gatherer = Gatherer(branch, len(waiting))
+        yield from _park(driver, gatherer, waiting)
+        if gatherer.missing:
+            for handle in waiting:
+                if gatherer in handle.waiters:
+                    handle.waiters.remove(gatherer)
+        failed = [h for h in waiting if h.state is not State.OPEN and h.failed()]
+    if failed:
+        min(failed, key=lambda h: h.resolved_seq).result()
+    return [handle.result() for handle in handles]
+
+
+def _park(
+    driver: Driver, waiter: Waiter, handles: Sequence[Handle[Any]]
+) -> Generator[Park, None, None]:
+    for handle in handles:
+        driver.awaits += 1
+        handle.await_seq = driver.awaits
+        handle.waiters.append(waiter)
+    try:
+        yield PARK
+    except BaseException:
+        for handle in handles:
+            if waiter in handle.waiters:
+                handle.waiters.remove(waiter)
+            handle.left()
+        raise
+
+
+class DurableHandle(Handle[T_co]):
+    """An operation with an entry of its own in the history: a step, a poll, a timer."""
+
+    __slots__ = (
+        "attempts",
+        "branch",
+        "direct",
+        "due_at",
+        "errors",
+        "issued_at",
+        "key",
+        "key_base",
+        "kind",
+        "label",
+        "retry_at",
+        "seq",
+        "site",
+        "work",
+    )
+
+    def __init__(self, driver: Driver, kind: Kind, key_base: str, label: str, site: Site) -> None:
+        super().__init__(driver)
+        self.kind = kind
+        self.key_base = key_base
+        #: Its full key; empty until it is issued.
+        self.key = ""
+        self.label = label
+        self.site = site
+        self.seq = 0
+        self.issued_at = 0
+        #: A timer's moment; for a poll the moment at which it gives up, if any.
+        self.due_at: int | None = None
+        self.work: Work | None = None
+        #: True while it is awaited as `await step.run(...)`: broken off, it is withdrawn.
+        self.direct = False
+        self.branch: Branch | None = None
+        # Where its tries stand: kept by whoever performs it.
+        self.attempts = 0
+        self.errors = 0
+        self.retry_at: int | None = None
+
+    def enter(self, branch: Branch) -> None:
+        """Issue it on its first await."""
+        if not self.key:
+            self._driver.issue(self, branch)
+
+    def left(self) -> None:
+        """A direct await that was broken off withdraws the operation (spec O4, C6)."""
+        if self.direct and self.state is State.OPEN and not self._driver.dead:
+            self._driver.withdraw(self)
+
+    @property
+    def awaited(self) -> bool:
+        """True while a branch waits for it."""
+        return bool(self.waiters)
+
+
+class SpawnedHandle(DurableHandle[T_co]):
+    """An operation that was spawned; it may be cancelled."""
+
+    __slots__ = ()
+
+    def cancel(self) -> None:
+        """Withdraw it: what it returns is given to nobody (spec O4). Harmless when done."""
+        self._driver.check_alive()
+        if self.state is State.OPEN:
+            self._driver.withdraw(self)
+
+
+class Work:
+    """What a step or poll runs, and how often."""
+
+    __slots__ = (
+        "args",
+        "every_ms",
+        "fn",
+        "kwargs",
+        "max_attempts",
+        "result_type",
+        "retry",
+        "timeout_ms",
+    )
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result_type: Any,
+        retry: RetryPolicy | None,
+        timeout_ms: int | None,
+    ) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.result_type = result_type
+        self.retry = retry
+        self.timeout_ms = timeout_ms
+        #: For polls: the pause after a falsy result, and how many tries may be falsy.
+        self.every_ms: int | None = None
+        self.max_attempts: int | None = None
+
+
+class Branch:
+    """One coroutine of the workflow: the function itself, or what it spawned."""
+
+    __slots__ = (
+        "cancelled",
+        "coroutine",
+        "counts",
+        "draws",
+        "ended",
+        "handle",
+        "key",
+        "prefix",
+        "queued",
+        "refused",
+        "spawned",
+        "throw",
+    )
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], key: str) -> None:
+        self.coroutine = coroutine
+        self.key = key
+        self.prefix = f"{key}:" if key else ""
+        #: How often each (kind, key) was used in this branch (spec R3).
+        self.counts: dict[tuple[str, str], int] = {}
+        #: Draws of chance so far (spec R7).
+        self.draws = 0
+        self.queued = False
+        self.ended = False
+        self.cancelled = False
+        #: How often an operation was refused because the branch is cancelled.
+        self.refused = 0
+        self.throw: BaseException | None = None
+        self.handle: BranchHandle[Any] | None = None
+        #: Branches and operations spawned here: cancelled with it.
+        self.spawned: list[BranchHandle[Any] | SpawnedHandle[Any]] = []
+
+
+class BranchHandle(Handle[T_co]):
+    """A spawned branch; `.cancel()` ends it and every branch it spawned (spec O4)."""
+
+    __slots__ = ("branch",)
+
+    def __init__(self, driver: Driver, branch: Branch) -> None:
+        super().__init__(driver)
+        self.branch = branch
+        branch.handle = self
+
+    def cancel(self) -> None:
+        """Throw `Cancelled` at its await; harmless when it has ended."""
+        self._driver.check_alive()
+        self._driver.cancel_branch(self.branch)
+
+
+class Operation(Coroutine[Any, Any, T]):
+    """A coroutine that starts at its first await, and knows when it never was (spec R9)."""
+
+    __slots__ = ("__weakref__", "_body", "_driver", "_generator", "handle", "name", "site")
+
+    def __init__(
+        self,
+        driver: Driver,
+        name: str,
+        site: Site,
+        body: Callable[[], Generator[Any, Any, T]],
+        handle: DurableHandle[T] | None = None,
+    ) -> None:
+        self._driver = driver
+        self.name = name
+        self.site = site
+        self._body: Callable[[], Generator[Any, Any, T]] | None = body
+        self._generator: Generator[Any, Any, T] | None = None
+        #: The durable operation that it is, if it is just one.
+        self.handle = handle
+        driver.unawaited[id(self)] = (name, site)
+
+    def use(self) -> Callable[[], Generator[Any, Any, T]]:
+        """Take it: by an await, or by `spawn`, `all`, `timeout`. Once only."""
+        body = self._body
+        if body is None:
+            raise RuntimeError(f"{self.name} was already awaited")
+        self._body = None
+        self._driver.unawaited.pop(id(self), None)
+        return body
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        refused = self._driver.refusal()
+        if refused is not None:
+            return refused
+        return self.use()()
+
+    def send(self, value: Any) -> Any:
+        """As a coroutine's; starts it when it has not begun."""
+        if self._generator is None:
+            self._generator = self.__await__()
+        return self._generator.send(value)
+
+    def throw(self, *args: Any) -> Any:
+        """As a coroutine's."""
+        if self._generator is None:
+            self._generator = self.__await__()
+        return self._generator.throw(*args)
+
+    def close(self) -> None:
+        """As a coroutine's."""
+        self._driver.unawaited.pop(id(self), None)
+        self._body = None
+        if self._generator is not None:
+            self._generator.close()
+
+    def __del__(self) -> None:
+        if self._body is not None:
+            self._driver.dropped_unawaited(id(self))
+
+
+class Dropped(BaseException):
+    """Thrown into the coroutines of a driver that is given up (spec R6)."""
+
+
+__all__ = [
+    "PARK",
+    "Branch",
+    "BranchCancelled",
+    "BranchHandle",
+    "Cancelled",
+    "Dropped",
+    "DurableHandle",
+    "Gatherer",
+    "Handle",
+    "Operation",
+    "Park",
+    "Site",
+    "SpawnedHandle",
+    "State",
+    "Waiter",
+    "Work",
+    "wait_all",
+    "wait_any",
+]

@@ -1,0 +1,99 @@
+"""Named points at which a test may kill a worker: around every commit and every user call.
+
+`commit:N:before` and `commit:N:after` stand around the Nth request that the worker writes
+(`claim` or `record`), `call:KEY:before` and `call:KEY:after` around each call of a step function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from yieldstar_cli.storage.contract import Reply, Storage, Writer
+from yieldstar_cli.worker.ports import Cancellable, Performers, StepCall, StepEnd
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: everything in memory is forgotten, the file stays as it is."""
+
+
+class FaultPoints:
+    """Counts the points that are passed; `kill_at(n)` makes the nth of them deadly.
+
+    `names` lists the points passed since the last `reset`, in order.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._kill_at: int | None = None
+        self._kill_name: str | None = None
+        self._commits = 0
+
+    def kill_at(self, index: int | None = None, *, name: str | None = None) -> None:
+        """Be killed at the `index`th point (from 0), or at the first with this name."""
+        self._kill_at = index
+        self._kill_name = name
+
+    def reset(self) -> None:
+        """Count from zero again and kill nobody."""
+        self.names = []
+        self._kill_at = None
+        self._kill_name = None
+        self._commits = 0
+
+    def reach(self, name: str) -> None:
+        """Pass a point; raises Killed if this is the deadly one."""
+        index = len(self.names)
+        self.names.append(name)
+        if index == self._kill_at or name == self._kill_name:
+            raise Killed(name)
+
+    def commit(self) -> int:
+        """The number of the commit that begins."""
+        self._commits += 1
+        return self._commits
+
+
+class FaultyWriter:
+    """A writer with a fault point before and after every commit."""
+
+    def __init__(self, writer: Writer, points: FaultPoints) -> None:
+        self._writer = writer
+        self._points = points
+
+    def submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
+        """As Writer.submit."""
+        number = self._points.commit()
+        self._points.reach(f"commit:{number}:before")
+        self._writer.submit(request, reply)
+        self._points.reach(f"commit:{number}:after")
+
+    def close(self) -> None:
+        """As Writer.close."""
+        self._writer.close()
+
+
+class FaultyPerformers:
+    """Performers with a fault point before and after every call of a step function."""
+
+    def __init__(self, performers: Performers, points: FaultPoints) -> None:
+        self._performers = performers
+        self._points = points
+
+    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Cancellable:
+        """As Performers.start."""
+        self._points.reach(f"call:{call.step_key}:before")
+
+        def ended(end: StepEnd) -> None:
+            self._points.reach(f"call:{call.step_key}:after")
+            done(end)
+
+        return self._performers.start(call, ended)
+
+    def running(self) -> int:
+        """As Performers.running."""
+        return self._performers.running()
+
+    def backlog(self) -> int:
+        """As Performers.backlog."""
+        return self._performers.backlog()

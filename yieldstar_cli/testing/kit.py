@@ -1,0 +1,258 @@
+"""Runs workflows in tests: the real driver, dispatcher and SQLite; a clock that skips waits."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from yieldstar_cli import codec, failures
+from yieldstar_cli.clock import ManualClock
+from yieldstar_cli.engine.authoring import Workflow
+from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.ids import Chance, SystemChance
+from yieldstar_cli.model import Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+from yieldstar_cli.storage.sqlite.writer import InlineWriter
+from yieldstar_cli.testing.faultpoints import FaultPoints, FaultyPerformers, FaultyWriter
+from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
+from yieldstar_cli.worker.inline import InlinePerformers
+from yieldstar_cli.worker.loop import VirtualLoop
+from yieldstar_cli.worker.marks import NoMarks
+from yieldstar_cli.worker.ports import Event
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How an execution stands after `run`: its record, history, and what its workflow gave."""
+
+    record: ExecutionRecord
+    history: tuple[Entry, ...]
+    #: Step functions called, in order, as (step_key, attempt).
+    calls: tuple[tuple[str, int], ...]
+    events: tuple[Event, ...]
+    _definition: Definition
+
+    @property
+    def status(self) -> str:
+        """`completed`, `failed`, `suspended` …"""
+        return str(self.record.status)
+
+    @property
+    def result(self) -> Any:
+        """What the workflow returned, as its annotated type; raises the error it failed with."""
+        outcome = self.record.outcome
+        if isinstance(outcome, Completed):
+            return codec.decode(outcome.result, self._definition.result_type)
+        if isinstance(outcome, Failed):
+            raise failures.decode_error(outcome.error, self._definition.namespace)
+        raise RuntimeError(f"{self.record.execution_id} is {self.record.status}")
+
+    @property
+    def error(self) -> Exception | None:
+        """The error it failed with, or None."""
+        outcome = self.record.outcome
+        if isinstance(outcome, Failed):
+            return failures.decode_error(outcome.error, self._definition.namespace)
+        return None
+
+
+class Bench:
+    """A database, a virtual clock and any number of workers in one process and one thread.
+
+    `crash()` forgets everything that a killed process forgets. Use it as a context manager, or
+    give `path` to keep the file.
+    """
+
+    def __init__(
+        self,
+        *workflows: Workflow[..., Any],
+        path: Path | None = None,
+        fakes: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+        clock: ManualClock | None = None,
+        chance: Chance | None = None,
+        residents: int = 10_000,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.points = FaultPoints()
+        self.events: list[Event] = []
+        self.fakes: dict[Callable[..., Any], Callable[..., Any]] = dict(fakes or {})
+        self._folder = None if path else tempfile.TemporaryDirectory(prefix="ys-kit-")
+        self.path = path or Path(self._folder.name if self._folder else "") / "ys.db"
+        self._chance = chance or SystemChance()
+        self._limits = Limits(residents=residents)
+        self.definitions = {
+            (w.definition.workflow_id, w.definition.version): w.definition for w in workflows
+        }
+        self.storage = self._open(create=True)
+        self.workers: list[Dispatcher] = []
+        self._writers: list[Any] = []
+        self.loop = VirtualLoop(self.clock)
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a file of the bench's own is removed."""
+        self.crash()
+        self.storage.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def admit(
+        self,
+        workflow_id: str,
+        params: object = None,
+        *,
+        execution_id: str | None = None,
+        **more: Any,
+    ) -> ExecutionRecord:
+        """Admit one execution, as `Runtime.trigger` does."""
+        return self.storage.executions.admit(
+            workflow_id=workflow_id,
+            params={} if params is None else params,
+            execution_id=execution_id,
+            **more,
+        )
+
+    def start_worker(self) -> Dispatcher:
+        """A worker on this bench's loop; it claims when the loop runs."""
+        storage = self._open()
+        number = storage.workers.register(
+            name=f"bench:{len(self.workers)}",
+            host="bench",
+            pid=0,
+            slot=len(self.workers),
+            nonce=self._chance.seed(),
+            boot_id="",
+            device=0,
+            inode=0,
+            lease_until_at=self.clock.now_ms() + 10**12,
+        )
+        writer = InlineWriter(storage, self.loop.post)
+        self._writers.append(writer)
+        performers = InlinePerformers(self.loop, self.fakes)
+        worker = Dispatcher(
+            loop=self.loop,
+            writer=FaultyWriter(writer, self.points),
+            storage=storage,
+            performers=FaultyPerformers(performers, self.points),
+            marks=NoMarks(),
+            talk=self.events.append,
+            worker=number,
+            definitions=self.definitions,
+            limits=self._limits,
+        )
+        self.workers.append(worker)
+        self.loop.post(worker.poll)
+        return worker
+
+    def run(self, until: Callable[[], bool] | None = None) -> None:
+        """Run until nothing is left to do, jumping over waits; or until `until()`."""
+        if not self.workers:
+            self.start_worker()
+        for worker in self.workers:
+            self.loop.post(worker.poll)
+        if until is None:
+            self.loop.run()
+        else:
+            self.loop.run_until(until)
+
+    def run_to(self, at_ms: int) -> None:
+        """Run everything up to the moment `at_ms`, and let the clock stand there."""
+        if not self.workers:
+            self.start_worker()
+        for worker in self.workers:
+            self.loop.post(worker.poll)
+        self.loop.run_until_at(at_ms)
+
+    def crash(self) -> None:
+        """Kill every worker: their memory is gone, their claims are taken back at once."""
+        numbers = [row.number for row in self.storage.workers.all(living=True)]
+        for writer in self._writers:
+            writer.close()
+        self.workers.clear()
+        self._writers.clear()
+        self.loop = VirtualLoop(self.clock)
+        for number in numbers:
+            self.storage.workers.bury(number, "died", {}, max_deaths=5)
+
+    def record(self, execution_id: str) -> ExecutionRecord:
+        """The record, which must exist."""
+        found = self.storage.executions.get(execution_id)
+        assert found is not None, execution_id
+        return found
+
+    def history(self, execution_id: str) -> list[Entry]:
+        """The current incarnation's history."""
+        record = self.record(execution_id)
+        return self.storage.reader.history(record.number, record.incarnation)
+
+    def result(self, execution_id: str) -> RunResult:
+        """How an execution stands."""
+        record = self.record(execution_id)
+        return RunResult(
+            record=record,
+            history=tuple(self.history(execution_id)),
+            calls=tuple(
+                (event.step_key, event.attempt)
+                for event in self.events
+                if event.kind == "step_started" and event.execution_id == execution_id
+            ),
+            events=tuple(e for e in self.events if e.execution_id == execution_id),
+            _definition=self.definitions[record.workflow_id, record.version],
+        )
+
+    def _open(self, *, create: bool = False) -> SqliteStorage:
+        return SqliteStorage(str(self.path), clock=self.clock, chance=self._chance, create=create)
+
+
+def run(
+    workflow: Workflow[..., Any],
+    params: object = None,
+    *,
+    fakes: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+    clock: str | ManualClock = "skip",
+    crash_after: str | None = None,
+    execution_id: str = "test",
+    context: Mapping[str, object] | None = None,
+) -> RunResult:
+    """Run one execution to its end, or until only an outside event could move it.
+
+    `fakes` says which step functions to replace. `clock` is "skip", to jump over waits, or a
+    ManualClock, to start at its moment. `crash_after="load-order"` kills the worker once that
+    step's result is recorded, and goes on in a new one from the history.
+    """
+    if isinstance(clock, str):
+        if clock != "skip":
+            raise YieldstarError(f"clock is 'skip' or a ManualClock, not {clock!r}")
+        clock = ManualClock()
+    definition = workflow.definition
+    with Bench(workflow, fakes=fakes, clock=clock) as bench:
+        bench.admit(
+            definition.workflow_id,
+            params,
+            execution_id=execution_id,
+            context=context,
+            version=definition.version,
+        )
+        if crash_after is not None:
+            crash_once_recorded(bench, execution_id, crash_after)
+        bench.run()
+        return bench.result(execution_id)
+
+
+def crash_once_recorded(bench: Bench, execution_id: str, step_key: str) -> None:
+    """Run until `step_key` is recorded, then kill the worker."""
+
+    def recorded() -> bool:
+        return any(entry.step_key == step_key for entry in bench.history(execution_id))
+
+    bench.run(until=recorded)
+    bench.crash()

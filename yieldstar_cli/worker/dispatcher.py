@@ -1,0 +1,363 @@
+"""Claims what is due and hands it to carriers; sleeps until something can be due (spec E7, K1).
+
+One thread, no I/O of its own: everything it needs is a port, so that the worker, the test kit
+and a simulator drive the same code.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli.engine import assembly
+from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.model import Claimed, Outcome, Suspended, Wait, WorkerRow
+from yieldstar_cli.worker.carrier import Carrier
+from yieldstar_cli.worker.ports import Cancellable, Event
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.driver import Driver
+    from yieldstar_cli.storage.contract import Storage, Writer
+    from yieldstar_cli.worker.ports import Loop, Marks, Performers, Talk
+
+#: How many executions one claim takes at most: what can start soon.
+CLAIM_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one worker takes on at once."""
+
+    #: Open deliveries.
+    open: int = 1_000
+    #: Suspended coroutines kept in memory (spec R6).
+    residents: int = 10_000
+    #: Sync steps that may wait for a thread before no more is claimed.
+    backlog: int = 64
+    #: Deaths while alone after which an execution is parked as poisoned (spec L5).
+    deaths: int = 5
+    #: How often others' commits are looked for, in milliseconds.
+    look_ms: int = 10
+
+
+@dataclass(slots=True)
+class _Resident:
+    driver: Driver
+    incarnation: int
+    waits: tuple[Wait, ...]
+
+
+class Dispatcher:
+    """One worker's claim loop. `definitions` maps (workflow, version) to what it can run."""
+
+    def __init__(
+        self,
+        *,
+        loop: Loop,
+        writer: Writer,
+        storage: Storage,
+        performers: Performers,
+        marks: Marks,
+        talk: Talk,
+        worker: int,
+        definitions: Mapping[tuple[str, int], Definition],
+        limits: Limits | None = None,
+        stepping: Callable[[Carrier | None], None] | None = None,
+    ) -> None:
+        self.loop = loop
+        self.writer = writer
+        self.performers = performers
+        self.talk = talk
+        self.stopping = False
+        self.limits = limits or Limits()
+        self.definitions: dict[tuple[str, int], Definition] = dict(definitions)
+        #: What claims are narrowed to; changed with `use`.
+        self.names: Sequence[tuple[str, int]] = sorted(self.definitions)
+        self.delivered = 0
+        #: Called when a suspect is due: it is to be run in a process of its own (spec L5).
+        self.on_suspect: Callable[[], None] | None = None
+        #: Called whenever a delivery ended or a claim found nothing.
+        self.on_idle: Callable[[], None] | None = None
+        self.fatal: BaseException | None = None
+        self._storage = storage
+        self._marks = marks
+        self._worker = worker
+        self._stepping = stepping
+        self._mark = -1
+        self._carriers: dict[int, Carrier] = {}
+        self._residents: OrderedDict[int, _Resident] = OrderedDict()
+        self._scheduled: list[Carrier] = []
+        self._flushing = False
+        self._claiming = False
+        self._claim_again = False
+        self._alarm: Cancellable | None = None
+        self._alarm_at: int | None = None
+        self._suspects = False
+        self._only: str | None = None
+
+    # --- what the worker calls -------------------------------------------------------------
+
+    def use(self, definitions: Mapping[tuple[str, int], Definition]) -> None:
+        """Take other code: residents of code that changed are dropped (spec R6)."""
+        self.definitions = dict(definitions)
+        self.names = sorted(self.definitions)
+        for number, resident in list(self._residents.items()):
+            key = (resident.driver.definition.workflow_id, resident.driver.definition.version)
+            if self.definitions.get(key) is not resident.driver.definition:
+                del self._residents[number]
+                resident.driver.drop()
+
+    def claim_suspect(self, only: str | None) -> None:
+        """From now on claim one suspect and nothing else (spec L5)."""
+        self._suspects = True
+        self._only = only
+
+    def poll(self) -> None:
+        """Claim what is due, if anything is; else sleep until something can be."""
+        if self.stopping or self.fatal is not None:
+            return
+        if self._claiming:
+            self._claim_again = True
+            return
+        room = self._room()
+        if room <= 0:
+            return
+        now = self.loop.now_ms()
+        due = self._storage.deliveries.next_due(self.names, suspects=self._suspects)
+        if due is not None and due <= now:
+            self._claim(now, room)
+            return
+        self._sleep_until(due)
+        if self.on_suspect is not None and not self._suspects:
+            suspect = self._storage.deliveries.next_due(self.names, suspects=True)
+            if suspect is not None and suspect <= now:
+                self.on_suspect()
+        if self.on_idle is not None and not self._carriers:
+            self.on_idle()
+
+    def bury(self, row: WorkerRow, how: str, marked: Mapping[int, int]) -> None:
+        """End the claims of a worker that is gone, and take up what became due (spec L3)."""
+        deaths = self.limits.deaths
+
+        def reply(count: int, error: BaseException | None) -> None:
+            if error is None and count:
+                self._say("buried", text=f"{row.name} {how}; {count} deliveries taken back")
+            self.poll()
+
+        self.writer.submit(
+            lambda storage: storage.workers.bury(row.number, how, marked, max_deaths=deaths),
+            reply,
+        )
+
+    def stop(self) -> None:
+        """Claim nothing more; deliveries end as soon as nothing runs in them (spec K2)."""
+        self.stopping = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for carrier in list(self._carriers.values()):
+            self.schedule(carrier)
+
+    def abandon(self) -> None:
+        """Record nothing more: the lease is lost, or the grace is over."""
+        for carrier in list(self._carriers.values()):
+            carrier.abandon()
+
+    @property
+    def open_count(self) -> int:
+        """Deliveries under way."""
+        return len(self._carriers)
+
+    @property
+    def busy(self) -> bool:
+        """True while a delivery or a claim is under way."""
+        return bool(self._carriers) or self._claiming
+
+    def next_due(self) -> int | None:
+        """The earliest moment at which this worker may claim something."""
+        return self._storage.deliveries.next_due(self.names, suspects=self._suspects)
+
+    def open_executions(self) -> list[str]:
+        """The executions under way, for people."""
+        return [carrier.execution_id for carrier in self._carriers.values()]
+
+    # --- claims ----------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        if self.performers.backlog() >= self.limits.backlog:
+            return 0
+        return min(CLAIM_BATCH, self.limits.open - len(self._carriers))
+
+    def _claim(self, now: int, room: int) -> None:
+        self._claiming = True
+        names, suspects, only = self.names, self._suspects, self._only
+        self.writer.submit(
+            lambda storage: storage.deliveries.claim(
+                now,
+                worker=self._worker,
+                limit=1 if suspects else room,
+                workflows=names,
+                suspects=suspects,
+                only=only,
+                known=self._known,
+            ),
+            lambda found, error: self._claimed(found, error, 1 if suspects else room),
+        )
+
+    def _known(self, number: int, incarnation: int) -> int:
+        """How much history a resident holds; called by the writer's thread, reads only."""
+        resident = self._residents.get(number)
+        if resident is None or resident.incarnation != incarnation:
+            return 0
+        return resident.driver.position
+
+    def _claimed(
+        self, found: list[Claimed] | None, error: BaseException | None, asked: int
+    ) -> None:
+        if error is not None or found is None:
+            self._claiming = False
+            self._say("trouble", text=str(error))
+            self._sleep_until(self.loop.now_ms() + 1_000)
+            return
+        for claimed in found:
+            self._begin(claimed)
+        self._claiming = False
+        again, self._claim_again = self._claim_again, False
+        if again or len(found) >= asked or found:
+            self.loop.post(self.poll)
+        elif self.on_idle is not None and not self._carriers:
+            self.on_idle()
+
+    def _begin(self, claimed: Claimed) -> None:
+        number = claimed.delivery.number
+        self.delivered += 1
+        resident = self._residents.pop(number, None)
+        definition = self.definitions.get((claimed.workflow_id, claimed.version))
+        if definition is None or self.stopping:
+            if resident is not None:
+                resident.driver.drop()
+            self._hand_back(claimed)
+            return
+        driver, waits, fresh = self._driver(claimed, definition, resident)
+        if driver is None:
+            self._hand_back(claimed)
+            return
+        carrier = Carrier(self, claimed, driver, definition.result_type)
+        self._carriers[number] = carrier
+        self._say("claimed", claimed, attempt=claimed.delivery.token)
+        self.enter_code(carrier)
+        try:
+            if fresh:
+                assembly.run(driver, claimed)
+            else:
+                driver.feed(claimed.history)
+        finally:
+            self.leave_code()
+        carrier.begin(waits)
+
+    def _driver(
+        self, claimed: Claimed, definition: Definition, resident: _Resident | None
+    ) -> tuple[Driver | None, tuple[Wait, ...], bool]:
+        """The resident if it is fresh, else a new driver; None if its history must be read anew."""
+        if resident is not None:
+            driver = resident.driver
+            if (
+                driver.definition is definition
+                and resident.incarnation == claimed.incarnation
+                and driver.position == claimed.first_position
+            ):
+                return driver, resident.waits, False
+            driver.drop()
+        if claimed.first_position:
+            return None, (), False
+        return assembly.assemble(definition, claimed), claimed.waits, True
+
+    def _hand_back(self, claimed: Claimed) -> None:
+        delivery = claimed.delivery
+        self.writer.submit(
+            lambda storage: storage.executions.release(delivery),
+            lambda _, error: self.loop.post(self.poll),
+        )
+
+    # --- what carriers call ------------------------------------------------------------------
+
+    def schedule(self, carrier: Carrier) -> None:
+        """Pump the carrier once the callbacks that are ready have run."""
+        if carrier.scheduled or carrier.over:
+            return
+        carrier.scheduled = True
+        self._scheduled.append(carrier)
+        if not self._flushing:
+            self._flushing = True
+            self.loop.post(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        scheduled, self._scheduled = self._scheduled, []
+        for carrier in scheduled:
+            carrier.scheduled = False
+            carrier.pump()
+
+    def enter_code(self, carrier: Carrier) -> None:
+        """Workflow code is about to run: marked for whoever outlives this process (spec L5)."""
+        self._mark = self._marks.enter(carrier.claimed.delivery.number, "", self.loop.now_ms())
+        if self._stepping is not None:
+            self._stepping(carrier)
+
+    def leave_code(self) -> None:
+        """It came to its next await."""
+        if self._stepping is not None:
+            self._stepping(None)
+        self._marks.leave(self._mark)
+
+    def ended(self, carrier: Carrier, outcome: Outcome | None) -> None:
+        """A delivery is over: keep the coroutine of a suspended one as a resident (spec R6)."""
+        number = carrier.claimed.delivery.number
+        if self._carriers.get(number) is carrier:
+            del self._carriers[number]
+        driver = carrier.driver
+        if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
+            self._residents[number] = _Resident(driver, carrier.claimed.incarnation, carrier.waits)
+            if len(self._residents) > self.limits.residents and not self._claiming:
+                _, oldest = self._residents.popitem(last=False)
+                oldest.driver.drop()
+            if not self.stopping and outcome.due_at is not None:
+                self._sleep_until(outcome.due_at)
+        elif not driver.finished or outcome is None:
+            driver.drop()
+        if not self.stopping:
+            self.loop.post(self.poll)
+        elif not self._carriers and self.on_idle is not None:
+            self.on_idle()
+
+    # --- sleeping ----------------------------------------------------------------------------
+
+    def _sleep_until(self, moment: int | None) -> None:
+        if moment is None:
+            return
+        if self._alarm is not None:
+            if self._alarm_at is not None and self._alarm_at <= moment:
+                return
+            self._alarm.cancel()
+        self._alarm_at = moment
+        self._alarm = self.loop.call_at(moment, self._woken)
+
+    def _woken(self) -> None:
+        self._alarm = None
+        self._alarm_at = None
+        self.poll()
+
+    def _say(self, kind: str, claimed: Claimed | None = None, **more: Any) -> None:
+        self.talk(
+            Event(
+                at=self.loop.now_ms(),
+                kind=kind,
+                execution_id=claimed.delivery.execution_id if claimed else "",
+                workflow_id=claimed.workflow_id if claimed else "",
+                **more,
+            )
+        )
+
+
+__all__ = ["CLAIM_BATCH", "Dispatcher", "Limits"]
