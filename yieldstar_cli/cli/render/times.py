@@ -36,6 +36,16 @@ def rough(span_ms: int) -> str:
     return f"{span_ms // 1000} s"
 
 
+def short(span_ms: int) -> str:
+    """A span as people type it: 950ms, 2s, 1m30s."""
+    span_ms = max(0, span_ms)
+    if span_ms < 10_000 and span_ms % 1000:
+        return f"{span_ms}ms"
+    if span_ms < _MINUTE:
+        return f"{span_ms // 1000}s"
+    return took(span_ms).removesuffix("00s").removesuffix("00m")
+
+
 class Times:
     """Writes moments as one call asked for: `--times relative|local|utc`."""
 

@@ -1,0 +1,100 @@
+"""The `ys` command: finds the verb, runs it, and turns every error into words and a status."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from yieldstar_cli.cli import edge, pages, words
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.options import global_options
+from yieldstar_cli.cli.render import terminal
+from yieldstar_cli.cli.verbs import NAMES
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+
+class _VerbCommand(TyperCommand):
+    """One verb: its own options, the global ones, and our help page."""
+
+    page: pages.Page
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Our page: examples, what it does, options, exit statuses."""
+        pages.write_verb_page(self, self.page, ctx, formatter)
+
+
+class _Verbs(TyperGroup):
+    """All verbs; a verb's module is loaded when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs in the order of the help page."""
+        return list(NAMES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb, built from its module; None for an unknown one."""
+        return build(cmd_name) if cmd_name in NAMES else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The verb of this call; no abbreviation, no guess."""
+        if args[0] not in NAMES and not args[0].startswith("-"):
+            raise words.unknown_verb(args[0], ctx.obj.argv)
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The verbs in groups, and the global options."""
+        pages.write_root_page(self, ctx, formatter)
+
+
+def build(name: str) -> TyperCommand:
+    """The typer command of one verb."""
+    module = importlib.import_module(f"yieldstar_cli.cli.{name}")
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=_VerbCommand, context_settings=dict(_CONTEXT))(module.command)
+    command = typer.main.get_command(app)
+    assert isinstance(command, _VerbCommand)
+    command.page = pages.Page(name, tuple(module.EXAMPLES), tuple(module.EXITS))
+    command.params.extend(global_options(hidden=True))
+    return command
+
+
+def root() -> TyperGroup:
+    """The typer group of all verbs."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.callback(cls=_Verbs, invoke_without_command=True, context_settings=dict(_CONTEXT))(_alone)
+    group = typer.main.get_group(app)
+    group.params.extend(global_options(hidden=False))
+    return group
+
+
+def _alone(context: typer.Context) -> None:
+    """`ys` alone prints eight lines."""
+    if context.invoked_subcommand is None:
+        context.obj.print_lines(pages.first_lines())
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one call and return its exit status; every error has been told by then."""
+    call = Call(argv=tuple(argv))
+    for stream in (call.out, call.err):
+        terminal.prepare(stream)
+    try:
+        return edge.guarded(call, lambda: _invoke(call))
+    finally:
+        call.close()
+
+
+def _invoke(call: Call) -> int:
+    try:
+        with root().make_context("ys", list(call.argv), obj=call) as context:
+            status = context.command.invoke(context)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except words.Complaint as complaint:
+        raise words.usage_error(complaint, call.argv) from None
+    call.out.flush()
+    return int(status or 0)

@@ -1,0 +1,29 @@
+"""Where `ys` begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `ys` with `argv` (default: the process's words) and return its exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        from yieldstar_cli.cli.app import run
+
+        return _flushed(run(words))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _flushed(status: int) -> int:
+    """`status`, once everything printed has left; a reader that went away is no failure."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            from yieldstar_cli.cli.edge import silence
+
+            silence(stream)
+    return status

@@ -1,0 +1,56 @@
+"""`ys help`: the page of a command or of a topic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from yieldstar_cli.cli import exits
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
+from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.cli.words import nearest
+from yieldstar_cli.errors import UsageError
+
+EXAMPLES = ("ys help exit-codes", "ys help trigger")
+EXITS = (exits.DONE, exits.USAGE)
+
+
+def command(
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(help="A command or a topic.", metavar="[COMMAND|TOPIC]")
+    ] = None,
+) -> None:
+    """Show a help page: a command, or a topic such as exit-codes."""
+    call: Call = context.find_root().obj
+    if topic is None:
+        call.print_lines(_overview())
+    elif topic in TOPICS:
+        call.out.write(TOPICS[topic])
+    elif topic in NAMES:
+        call.print_lines(_page_of(context, topic))
+    else:
+        known = (*NAMES, *TOPICS)
+        matches = nearest(topic, known)
+        hint = f". Did you mean {' or '.join(matches)}?" if matches else ""
+        raise UsageError(
+            f"there is no help page {topic!r}{hint}",
+            remedy=tuple(f"ys help {match}" for match in matches[:1]) or ("ys help",),
+        )
+
+
+def _overview() -> list[str]:
+    lines = ["ys help trigger", "ys help exit-codes", "", "Topics:"]
+    lines += [f"  {name:<12}{summary}" for name, summary in SUMMARIES.items()]
+    return [*lines, "", f"Commands: {', '.join(NAMES)}"]
+
+
+def _page_of(context: typer.Context, verb: str) -> list[str]:
+    from yieldstar_cli.cli.app import build
+
+    command = build(verb)
+    root = context.find_root()
+    with command.make_context(verb, [], parent=root, resilient_parsing=True) as page:
+        return command.get_help(page).split("\n")

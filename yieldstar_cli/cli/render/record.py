@@ -1,0 +1,155 @@
+"""Draws `ys show` on a terminal: header, headline, facts, steps, error, what to type next."""
+
+from __future__ import annotations
+
+from yieldstar_cli import failures
+from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.render import safe, values
+from yieldstar_cli.cli.render.steps import step_lines
+from yieldstar_cli.cli.render.terminal import Look
+from yieldstar_cli.cli.render.times import Times, took
+from yieldstar_cli.cli.steps import operations
+from yieldstar_cli.cli.verdict import Verdict
+from yieldstar_cli.model import CancelledOutcome, Completed, Failed
+
+_KEY = 12
+
+
+def record_lines(
+    facts: Facts, verdict: Verdict, *, file: str, reveal: bool, look: Look, times: Times
+) -> list[str]:
+    """The whole picture of one execution."""
+    lines = [_header(facts, file, look)]
+    if not facts.record.status.terminal:
+        lines += safe.wrap(safe.visible(verdict.headline), look.width - 1)
+        for note in verdict.notes:
+            lines += safe.wrap(safe.visible(note), look.width - 1)
+        lines.append("")
+    lines += _block(facts, reveal, look, times)
+    if not facts.record.status.terminal:
+        lines.append("")
+    lines += step_lines(operations(facts), facts.now_ms, look)
+    return lines
+
+
+def _header(facts: Facts, file: str, look: Look) -> str:
+    record = facts.record
+    word = str(record.status)
+    extra = ""
+    if facts.expired_at is not None:
+        extra = ", delivery expired"
+    elif record.delivery is not None:
+        extra = f", {look.g('▶')} running"
+    elif record.poisoned_at is not None:
+        extra = ", poisoned"
+    elif record.held is not None:
+        extra = ", held"
+    elif record.outcome is not None:
+        span = took(record.updated_at - record.admitted_at)
+        extra = f" {'in' if word == 'completed' else 'after'} {span}"
+    name = safe.visible(record.execution_id)
+    left = f"{name}    {safe.visible(record.workflow_id)}    "
+    plain = f"{left}{look.g('○')} {word}{extra}"
+    room = look.width - safe.cells(plain) - 2
+    right = safe.visible(file)
+    tail = ""
+    if right and safe.cells(right) <= room:
+        tail = " " * (look.width - safe.cells(plain) - safe.cells(right)) + look.paint("dim", right)
+    bold = look.paint("strong", name)
+    return f"{bold}    {safe.visible(record.workflow_id)}    {look.status(word)}{extra}{tail}"
+
+
+def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
+    record = facts.record
+    room = look.width - 1 - 2 - _KEY
+    lines = _outcome_lines(facts, reveal, look)
+    if record.params_json not in ("null", "{}"):
+        lines.append(_line("params", _value(record.params_json, room, reveal, look)))
+    if record.context_json not in ("null", "{}"):
+        lines.append(_line("context", _value(record.context_json, room, reveal, look)))
+    if record.status_value_json is not None:
+        lines.append(_line("status", _value(record.status_value_json, room, reveal, look)))
+    if not record.status.terminal:
+        lines.append(_line("admitted", times.past(record.admitted_at)))
+    lines.append(_line("deliveries", _deliveries(facts, times)))
+    if facts.lost:
+        lines += safe.wrap(_lost(facts, times), look.width - 1, " " * (_KEY + 2), _line("lost", ""))
+    if record.problem is not None and record.status.terminal:
+        lines.append(_line("problem", look.clip(safe.visible(record.problem.message), room)))
+    return lines
+
+
+def _value(json_text: str, room: int, reveal: bool, look: Look) -> str:
+    return values.pairs(json_text, room, reveal=reveal, ellipsis=look.g("…"))
+
+
+def _line(key: str, text: str) -> str:
+    return f"  {key:<{_KEY}}{text}"
+
+
+def _deliveries(facts: Facts, times: Times) -> str:
+    record = facts.record
+    if record.last_claimed_at is None:
+        return "0; no worker has taken it yet"
+    words = f"{record.deliveries}; last {times.at(record.last_claimed_at)}"
+    acked = record.last_acked_at
+    if record.delivery is None and acked is not None and acked >= record.last_claimed_at:
+        words += f", {took(acked - record.last_claimed_at)}"
+    return f"{words}, worker {safe.visible(record.last_worker or '?')}"
+
+
+def _lost(facts: Facts, times: Times) -> str:
+    last = max(facts.lost, key=lambda lost: lost.ended_at)
+    count = len(facts.lost)
+    word = "delivery was" if count == 1 else "deliveries were"
+    return (
+        f"{count} {word} not acknowledged; the last from {times.at(last.started_at)} "
+        f"to {times.at(last.ended_at)}: {safe.visible(last.how)}, "
+        f"worker {safe.visible(last.worker)}"
+    )
+
+
+def _outcome_lines(facts: Facts, reveal: bool, look: Look) -> list[str]:
+    room = look.width - 1 - 2 - _KEY
+    match facts.record.outcome:
+        case Completed(result):
+            return [_line("result", _value(result, room, reveal, look))]
+        case CancelledOutcome(reason):
+            return [_line("reason", look.clip(safe.visible(reason), room))] if reason else []
+        case Failed(error):
+            return error_lines(error, look)
+        case None:
+            return []
+
+
+def error_lines(json_text: str, look: Look) -> list[str]:
+    """The error of a failed execution: message, place, the line of the author's code."""
+    view = failures.view_error(json_text)
+    room = look.width - 1 - 2 - _KEY
+    lines = [_line("error", look.clip(safe.visible(failures.summarize(json_text)), room))]
+    for note in view.notes:
+        lines.append(_line("", look.clip(safe.visible(note), room)))
+    for member in view.members[:5]:
+        text = safe.visible(f"{member.name}: {member.message}")
+        lines.append(_line("", look.clip(f"{look.g('·')} {text}", room)))
+    if view.cause is not None:
+        text = safe.visible(f"from {view.cause.name}: {view.cause.message}")
+        lines.append(_line("", look.clip(text, room)))
+    if view.where is not None:
+        where = view.where
+        place = safe.visible(f"{where.file.rsplit('/', 1)[-1]}:{where.line} in {where.function}")
+        lines.append(_line("", look.clip(place, room)))
+        code = _code_line(view.traceback, where.line)
+        if code:
+            shown = f"{look.g('❱')} {where.line:>3} {look.g('│')} {safe.visible(code)}"
+            lines.append(_line("", look.clip(shown, room)))
+    return lines
+
+
+def _code_line(traceback: str, line: int) -> str:
+    """The author's line as the traceback has it, so that no file need be read."""
+    rows = traceback.split("\n")
+    for index in range(len(rows) - 2, -1, -1):
+        if f", line {line}, in " in rows[index]:
+            return rows[index + 1].strip()
+    return ""

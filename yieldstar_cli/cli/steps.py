@@ -1,0 +1,119 @@
+"""The operations of one execution in the order they began: ended, running, waiting, retrying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.model import Attempt, Entry, Kind, Wait
+
+#: Kinds whose time is work; that of the others is waiting.
+_WORK = (Kind.STEP, Kind.POLL)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation, ended or open."""
+
+    kind: str
+    step_key: str
+    label: str
+    #: running, waiting, retrying, completed, failed or cancelled (spec E5).
+    state: str
+    attempt: int
+    started_at: int | None
+    finished_at: int | None
+    #: The moment of an open timer or of the next try.
+    due_at: int | None
+    #: JSON text of the result or error; None while open.
+    value: str | None
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def is_work(self) -> bool:
+        """Whether it runs code, rather than waits for a moment."""
+        return self.kind in _WORK
+
+    @property
+    def took_ms(self) -> int | None:
+        """From its first try to its end."""
+        first = self.attempts[0].started_at if self.attempts else self.started_at
+        if self.finished_at is None or first is None:
+            return None
+        return max(0, self.finished_at - first)
+
+    @property
+    def name(self) -> str:
+        """Its key, with the label where the key does not say everything: `sleep 10m`."""
+        return f"{self.step_key} {self.label}".rstrip()
+
+
+def operations(facts: Facts) -> list[Operation]:
+    """All operations of this incarnation, in the order they began.
+
+    A patch marker is history and no operation that takes time; it is left out.
+    """
+    tries: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in facts.attempts:
+        tries.setdefault((attempt.kind, attempt.step_key), []).append(attempt)
+    found = [
+        _ended(entry, tuple(tries.get((entry.kind, entry.step_key), ())))
+        for entry in facts.entries
+        if entry.kind != Kind.PATCH
+    ]
+    ended = {(operation.kind, operation.step_key) for operation in found}
+    found += [
+        _open(wait, tuple(tries.get((wait.kind, wait.step_key), ())), facts)
+        for wait in facts.waits
+        if (wait.kind, wait.step_key) not in ended
+    ]
+    return sorted(found, key=_began)
+
+
+def _began(operation: Operation) -> int:
+    if operation.attempts:
+        return operation.attempts[0].started_at
+    for moment in (operation.started_at, operation.finished_at):
+        if moment is not None:
+            return moment
+    return 0
+
+
+def _ended(entry: Entry, attempts: tuple[Attempt, ...]) -> Operation:
+    state = "cancelled" if entry.withdrawn else "completed" if entry.ok else "failed"
+    return Operation(
+        kind=entry.kind,
+        step_key=entry.step_key,
+        label=entry.label,
+        state=state,
+        attempt=entry.attempt,
+        started_at=entry.started_at,
+        finished_at=entry.at,
+        due_at=None,
+        value=entry.value,
+        attempts=attempts,
+    )
+
+
+def _open(wait: Wait, attempts: tuple[Attempt, ...], facts: Facts) -> Operation:
+    since = wait.since_at
+    state = wait.state
+    if state == "running":
+        marked = [run.since_at for run in facts.running if run.step_key == wait.step_key]
+        if marked:
+            since = marked[0]
+        elif facts.record.delivery is None or facts.expired_at is not None:
+            # Nobody runs it: the next delivery will.
+            state = "waiting"
+    return Operation(
+        kind=wait.kind,
+        step_key=wait.step_key,
+        label=wait.label,
+        state=state,
+        attempt=wait.attempt,
+        started_at=since,
+        finished_at=None,
+        due_at=wait.due_at,
+        value=None,
+        attempts=attempts,
+    )

@@ -1,0 +1,134 @@
+"""The topics of `ys help`: short pages that no single command's page could hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from yieldstar_cli.cli import exits
+
+_PARAMS = """\
+ys trigger charge-order --id order-42 -p order=42
+ys trigger charge-order --params '{"order": 42}'
+
+How values are given to ys trigger.
+
+  -p name=text      the text takes the type that the workflow declares: 42 is an
+                    int where an int is declared and a str where a str is
+  -p name:=JSON     JSON, never converted: -p tags:='["a", "b"]'
+  -p name=@file     the text of a file; name:=@file its JSON
+  -p a.b=text       a field of a nested object
+  --params JSON     a whole object; --params @file and --params - (stdin) keep
+                    values out of the list of processes; -p wins over it
+  --context k=v     data carried along for the workflow to read; text is text
+
+bool is true or false; an Optional takes null; dates, Decimal, UUID and Enum are
+read from their usual text. A list takes JSON, or the option repeated. Unknown
+names, and a value given twice, are refused (exit 5). JSON is strict: no NaN, no
+key twice.
+"""
+
+_TIMES = """\
+ys trigger report --at 09:30
+ys wake order-42 --at +10m
+
+Spans: 250ms, 10s, 10m, 1h30m, 3d. A bare number is refused.
+
+Moments:
+  +10m                        from now
+  09:30, 09:30:15             the next time it is that on the wall clock (TZ)
+  2026-12-01T09:30            a local time
+  2026-12-01T09:30Z, …+02:00  with an offset
+
+A local time that the change to summer time skips, or that comes twice at its
+end, is refused; the message shows how to write the one you mean. What is stored
+is the instant, so that a change of TZ does not move it.
+
+Output: relative and local for people (--times relative|local|utc), RFC 3339 in
+UTC with milliseconds in a pipe and with --json.
+"""
+
+_VALUES = """\
+ys show order-42 --json
+ys show order-42 --result | python3 -m json.tool
+
+Params, context and results are stored as JSON and come back exactly as they
+were. What JSON has no word for is stored tagged, and --json shows it so:
+
+  ["$ys","tuple",1,2]                     tuple; set and frozenset likewise
+  ["$ys","bytes","aGk="]                  bytes, in base64
+  ["$ys","datetime","2026-11-30T16:00Z"]  date, time and timedelta likewise
+  ["$ys","decimal","1.10"]                Decimal; UUID and Path likewise
+  ["$ys","int","18446744073709551617"]    an int beyond 64 bits
+  ["$ys","float","nan"]                   a float that is not finite
+  ["$ys","list","$ys"]                    a list of yours that looks like a tag
+
+A value takes 16 MiB at most: store large data beside and pass its path.
+
+For people, ys show masks values whose key looks secret (password, token,
+secret, authorization, api_key); --reveal shows them. Pipes and --json are exact.
+"""
+
+_IDS = """\
+ys show @last
+ys list -q --failed | ys wait -
+
+An execution ID is 1 to 255 bytes of printable UTF-8 without a space at either
+end, compared byte for byte, and unique for ever.
+
+  @last        the execution admitted last to this database
+  -            IDs from stdin, one a line (ys wait)
+  --id=ID      this ID, literally: --id=@last, --id=-
+
+Where you look at something on a terminal (show, explain) the first 4 or more
+characters of an ID are enough if no other begins with them. Nowhere else.
+"""
+
+_FILES = """\
+ys doctor
+ys --db /srv/shop/ys.db list
+
+The project is the nearest directory upwards with ys.toml, workflows/ or ys.db;
+-C DIR starts the search elsewhere.
+
+  database    --db, then YS_DB, then ys.toml, then ys.db of the project
+  workflows   --workflows, then YS_WORKFLOWS, then ys.toml, then workflows/
+
+Keys of ys.toml: db, workflows, durability, max_value, residents, jobs, lease,
+grace, message_ttl. Paths are relative to the file.
+
+Other variables: YS_COLOR, YS_ASCII, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE,
+COLUMNS, TZ. Files that others may write are refused unless --trust-dir names
+their directory.
+"""
+
+
+def _exit_codes() -> str:
+    lines = ["ys wait order-42; echo $?", "ys help exit-codes", "", "Exit statuses:", ""]
+    lines += [f"  {code:>3}  {meaning}" for code, meaning in exits.TABLE]
+    return "\n".join(lines) + "\n"
+
+
+#: Topic to text; every text begins with two examples.
+TOPICS: Mapping[str, str] = MappingProxyType(
+    {
+        "exit-codes": _exit_codes(),
+        "params": _PARAMS,
+        "times": _TIMES,
+        "values": _VALUES,
+        "ids": _IDS,
+        "files": _FILES,
+    }
+)
+
+#: One line about each topic.
+SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "exit-codes": "what each exit status means",
+        "params": "how values are given to ys trigger",
+        "times": "how spans and moments are written and shown",
+        "values": "how params and results are stored and shown",
+        "ids": "execution IDs, @last, prefixes, IDs from stdin",
+        "files": "the project, the database, ys.toml, environment variables",
+    }
+)

@@ -1,0 +1,82 @@
+"""Turns typer's complaints about the words of a call into ours, with the nearest right words."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Sequence
+
+import typer
+
+from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.errors import UsageError
+
+#: What typer raises for words that do not fit; its private base class, through a public one.
+Complaint: type[Exception] = typer.BadParameter.__bases__[0]
+
+# The values after these may be secret: they are not repeated in a corrected line.
+_PRIVATE = ("-p", "--param", "--context")
+_PRIVATE_WHOLE = ("--params",)
+
+
+def nearest(word: str, choices: Sequence[str]) -> list[str]:
+    """The choices that look like `word`, best first, three at most."""
+    return difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
+
+
+def unknown_verb(word: str, argv: Sequence[str]) -> UsageError:
+    """`ys shwo`: there is no such command; the nearest ones are named and none is run."""
+    matches = nearest(word, NAMES)
+    if not matches:
+        return UsageError(f"there is no command {word!r}", remedy=("ys --help",))
+    return UsageError(
+        f"there is no command {word!r}. Did you mean {' or '.join(matches)}?",
+        remedy=tuple(corrected(argv, word, match) for match in matches[:1]),
+    )
+
+
+def usage_error(complaint: Exception, argv: Sequence[str]) -> UsageError:
+    """What typer complains about, in our words."""
+    context = getattr(complaint, "ctx", None)
+    path = context.command_path if context is not None else "ys"
+    option = getattr(complaint, "option_name", None)
+    possibilities = list(getattr(complaint, "possibilities", None) or ())
+    if option is not None and type(complaint).__name__ == "NoSuchOption":
+        return _unknown_option(option, possibilities, path, argv)
+    message = getattr(complaint, "format_message", complaint.__str__)()
+    return UsageError(_small_first(message.rstrip(".")), remedy=(f"{path} --help",))
+
+
+def _unknown_option(
+    option: str, possibilities: list[str], path: str, argv: Sequence[str]
+) -> UsageError:
+    if not possibilities:
+        return UsageError(f"{path} has no option {option}", remedy=(f"{path} --help",))
+    best = nearest(option, possibilities) or possibilities[:1]
+    return UsageError(
+        f"{path} has no option {option}. Did you mean {' or '.join(best)}?",
+        remedy=(corrected(argv, option, best[0]), f"{path} --help"),
+    )
+
+
+def corrected(argv: Sequence[str], wrong: str, right: str) -> str:
+    """The whole line with `right` for `wrong`; values that may be secret are left out."""
+    words = []
+    private = ""
+    done = False
+    for word in argv:
+        shown = word
+        if private:
+            shown = word.partition("=")[0].rstrip(":") + "=…" if private == "key" else "…"
+        elif not done and (word == wrong or word.startswith(f"{wrong}=")):
+            shown = right + word[len(wrong) :]
+            done = True
+        words.append(shown if "…" in shown else shlex.quote(shown))
+        private = "key" if word in _PRIVATE else "whole" if word in _PRIVATE_WHOLE else ""
+        if private and done and wrong in (*_PRIVATE, *_PRIVATE_WHOLE):
+            private = "whole"
+    return " ".join(["ys", *words])
+
+
+def _small_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
