@@ -1,0 +1,61 @@
+"""The cache of what the workflow modules hold (spec K4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from yieldstar_cli.model import ModuleInfo, WorkflowInfo
+from yieldstar_cli.storage.sqlite.database import Database
+
+MODULES = """
+SELECT path, mtime_ns, size, error, workflows
+  FROM modules
+ WHERE directory = :directory
+ ORDER BY path
+"""
+FORGET = "DELETE FROM modules WHERE directory = :directory"
+PUT = """
+INSERT INTO modules (directory, path, mtime_ns, size, error, workflows)
+VALUES (:directory, :path, :mtime_ns, :size, :error, :workflows)
+"""
+
+
+class SqliteCatalog:
+    """The catalog on SQLite; `contract.Catalog` says what each method means."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def modules(self, directory: str) -> list[ModuleInfo]:
+        """See `contract.Catalog.modules`."""
+        return [
+            ModuleInfo(
+                path=path,
+                mtime_ns=mtime_ns,
+                size=size,
+                error=error,
+                workflows=msgspec.json.decode(workflows, type=tuple[WorkflowInfo, ...]),
+            )
+            for path, mtime_ns, size, error, workflows in self._db.rows(
+                MODULES, {"directory": directory}
+            )
+        ]
+
+    def put(self, directory: str, modules: Sequence[ModuleInfo]) -> None:
+        """See `contract.Catalog.put`."""
+        with self._db.writing():
+            self._db.rows(FORGET, {"directory": directory})
+            for module in modules:
+                self._db.rows(
+                    PUT,
+                    {
+                        "directory": directory,
+                        "path": module.path,
+                        "mtime_ns": module.mtime_ns,
+                        "size": module.size,
+                        "error": module.error,
+                        "workflows": msgspec.json.encode(module.workflows).decode(),
+                    },
+                )

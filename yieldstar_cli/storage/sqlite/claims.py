@@ -1,0 +1,202 @@
+"""Claims: which executions may be delivered now, and to whom (spec E7, E8, L1, L2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from yieldstar_cli.storage.sqlite.database import Database, joined
+from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+
+# Deaths from which on an execution is delivered alone (L5).
+SUSPECT_DEATHS = 2
+_ANY_DEATHS = (0, 2**62)
+
+# A delivery covers every wake pending now; later ones gather in due_at again. `started_at` is the
+# incarnation's first claim (R7); a hold ends with the claim.
+_CLAIM = """
+UPDATE executions
+   SET covered_due_at = due_at,
+       due_at         = NULL,
+       token          = token + 1,
+       claimed_by     = :worker,
+       claimed_at     = :now,
+       last_worker    = (SELECT name FROM workers WHERE n = :worker),
+       started_at     = ifnull(started_at, :now),
+       held_since     = NULL,
+       held_until     = NULL,
+       held_code      = NULL,
+       held_module    = NULL
+"""
+_RETURNING = """
+RETURNING n, execution_id, token, covered_due_at, workflow_id, version, params, context,
+          incarnation, seed, started_at, status_value, operations, last_moment, deaths
+"""
+_NARROWED = """
+   AND deaths BETWEEN :fewest AND :most
+   AND (:workflows IS NULL
+        OR (workflow_id, version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:workflows)))
+"""
+# The index on claim_at holds all that this asks, so what is passed over costs little.
+_DUE = joined("SELECT n FROM executions WHERE claim_at <= :now", _NARROWED)
+_OLDEST_FIRST = "ORDER BY claim_at, n LIMIT :limit"
+CLAIM_DUE = joined(_CLAIM, "WHERE n IN (", _DUE, _OLDEST_FIRST, ")", _RETURNING)
+CLAIM_ONLY = joined(
+    _CLAIM, "WHERE execution_id = :only AND claim_at <= :now", _NARROWED, _RETURNING
+)
+CLAIM_NUMBER = joined(_CLAIM, "WHERE n = :n", _RETURNING)
+
+# The end of a lease alone ends nothing: a claim does, by taking over (L2). A worker never takes
+# over from itself. Claims without a worker have a lease each, counted from the claim.
+_LAPSED = """
+  FROM executions
+ WHERE claimed_by IN (SELECT n FROM workers
+                       WHERE stopped_at IS NULL AND lease_until_at <= :now AND n <> :worker
+                      UNION ALL
+                      SELECT 0)
+   AND (claimed_by <> 0 OR claimed_at <= :lapsed_at)
+"""
+_ONLY = "AND (:only IS NULL OR execution_id = :only)"
+ANY_LAPSED = joined("SELECT 1", _LAPSED, "LIMIT 1")
+LAPSED = joined(
+    "SELECT min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)) AS at, n",
+    _LAPSED,
+    _NARROWED,
+    _ONLY,
+    "ORDER BY at, n LIMIT :limit",
+)
+DUE = joined(
+    "SELECT claim_at, n FROM executions WHERE claim_at <= :now", _NARROWED, _ONLY, _OLDEST_FIRST
+)
+# What the lost delivery covered is pending again, merged with later wakes (E8).
+GIVE_UP = """
+UPDATE executions
+   SET due_at         = min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)),
+       covered_due_at = NULL,
+       claimed_by     = NULL
+ WHERE n = :n
+RETURNING token, last_worker, claimed_at
+"""
+NEXT_DUE = joined(
+    "SELECT claim_at FROM executions WHERE claim_at IS NOT NULL",
+    _NARROWED,
+    "ORDER BY claim_at LIMIT 1",
+)
+NEXT_LEASE_END = joined(
+    """
+SELECT min(w.lease_until_at)
+  FROM workers AS w
+ WHERE w.stopped_at IS NULL
+   AND w.n <> :worker
+   AND EXISTS (SELECT 1 FROM executions WHERE claimed_by = w.n
+""",
+    _NARROWED,
+    ")",
+)
+
+
+class ClaimRow(NamedTuple):
+    """What a claim answers of one execution."""
+
+    number: int
+    execution_id: str
+    token: int
+    covered_due_at: int
+    workflow_id: str
+    version: int
+    params: str
+    context: str
+    incarnation: int
+    seed: bytes
+    started_at: int
+    status_value: str | None
+    operations: int
+    last_moment: int | None
+    deaths: int
+
+
+class Claims:
+    """Takes due executions, and those whose lease ended, inside the transaction under way."""
+
+    def __init__(self, db: Database, lost: LostDeliveries, *, redelivery_ms: int) -> None:
+        self._db = db
+        self._lost = lost
+        self._redelivery_ms = redelivery_ms
+
+    def take(
+        self,
+        now: int,
+        *,
+        worker: int,
+        limit: int | None,
+        workflows: Sequence[tuple[str, int]] | None,
+        suspects: bool | None = None,
+        only: str | None = None,
+    ) -> list[ClaimRow]:
+        """Claim at most `limit`, oldest due first. `suspects` None asks for all alike."""
+        narrow = self._narrowed(workflows, suspects)
+        narrow |= {
+            "now": now,
+            "worker": worker,
+            "limit": -1 if limit is None else limit,
+            "only": only,
+            "lapsed_at": now - self._redelivery_ms,
+        }
+        if self._db.row(ANY_LAPSED, narrow) is not None:
+            rows = self._take_with_lapsed(narrow)
+        elif only is not None:
+            rows = self._db.rows(CLAIM_ONLY, narrow)
+        else:
+            rows = self._db.rows(CLAIM_DUE, narrow)
+        claimed = [ClaimRow._make(row) for row in rows]
+        # RETURNING promises no order.
+        claimed.sort(key=lambda row: (row.covered_due_at, row.number))
+        return claimed
+
+    def _take_with_lapsed(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
+        lapsed = self._db.rows(LAPSED, narrow)
+        found = sorted(lapsed + self._db.rows(DUE, narrow))
+        if narrow["limit"] >= 0:
+            found = found[: narrow["limit"]]
+        taken_over = {number for _, number in lapsed}
+        rows = []
+        for _, number in found:
+            if number in taken_over:
+                self.give_up(number, "lease ended", narrow["now"])
+            rows += self._db.rows(CLAIM_NUMBER, narrow | {"n": number})
+        return rows
+
+    def give_up(self, number: int, how: str, now: int) -> None:
+        """End the open delivery of `number` without an acknowledgement; it is due again."""
+        ended = self._db.row(GIVE_UP, {"n": number})
+        assert ended is not None, "an open delivery has a record"
+        token, last_worker, claimed_at = ended
+        self._lost.add(number, token, last_worker, claimed_at, now, how)
+
+    def next_due(
+        self,
+        workflows: Sequence[tuple[str, int]],
+        *,
+        suspects: bool,
+        worker: int | None,
+    ) -> int | None:
+        """The earliest moment at which `take` would find something, or None."""
+        narrow = self._narrowed(workflows, suspects)
+        moments = self._db.rows(NEXT_DUE, narrow)
+        if worker is not None:
+            moments += self._db.rows(NEXT_LEASE_END, narrow | {"worker": worker})
+        known = [int(moment) for (moment,) in moments if moment is not None]
+        return min(known, default=None)
+
+    def _narrowed(
+        self, workflows: Sequence[tuple[str, int]] | None, suspects: bool | None
+    ) -> dict[str, Any]:
+        fewest, most = _ANY_DEATHS
+        if suspects is not None:
+            fewest, most = (SUSPECT_DEATHS, most) if suspects else (0, SUSPECT_DEATHS - 1)
+        return {
+            "fewest": fewest,
+            "most": most,
+            "workflows": None if workflows is None else json.dumps(workflows),
+        }

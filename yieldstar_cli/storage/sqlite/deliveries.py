@@ -1,0 +1,115 @@
+"""What a worker does between claim and acknowledgement (spec E7, E12, R4, L2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from yieldstar_cli.model import Claimed, Delivery, Entry, Outcome, Retry, Round
+from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
+from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.endings import Endings
+from yieldstar_cli.storage.sqlite.history import History
+
+# A fault of the code is held without a moment. It may be tried again when the module is another
+# than the one it was tried with, or by a worker that starts, once the last try is old enough.
+END_CODE_HOLDS = """
+UPDATE executions
+   SET held_since = NULL, held_until = NULL, held_code = NULL, held_module = NULL
+ WHERE held_code IS NOT NULL
+   AND held_until IS NULL
+   AND workflow_id = :workflow_id
+   AND version = :version
+   AND (held_module IS NOT :module OR held_since <= :quiet_since)
+"""
+
+
+class SqliteDeliveries:
+    """Deliveries on SQLite; `contract.Deliveries` says what each method means."""
+
+    def __init__(self, db: Database, claims: Claims, endings: Endings, history: History) -> None:
+        self._db = db
+        self._claims = claims
+        self._endings = endings
+        self._history = history
+
+    def claim(
+        self,
+        now: int,
+        *,
+        worker: int,
+        limit: int,
+        workflows: Sequence[tuple[str, int]],
+        suspects: bool = False,
+        only: str | None = None,
+        known: Callable[[int, int], int] | None = None,
+    ) -> list[Claimed]:
+        """See `contract.Deliveries.claim`."""
+        with self._db.writing():
+            rows = self._claims.take(
+                now, worker=worker, limit=limit, workflows=workflows, suspects=suspects, only=only
+            )
+            return [self._claimed(row, known) for row in rows]
+
+    def _claimed(self, row: ClaimRow, known: Callable[[int, int], int] | None) -> Claimed:
+        number, incarnation = row.number, row.incarnation
+        first = min(known(number, incarnation), row.operations) if known and row.operations else 0
+        history: list[Entry] = []
+        retries: list[Retry] = []
+        log_count = 0
+        if row.operations > first:
+            history = self._history.entries(number, incarnation, first)
+        if row.token > 1:
+            # A first delivery finds nothing there.
+            retries = self._history.retries(number, incarnation)
+            log_count = self._history.count_logs(number, incarnation)
+        return Claimed(
+            delivery=Delivery(row.execution_id, row.token, number),
+            workflow_id=row.workflow_id,
+            version=row.version,
+            params_json=row.params,
+            context_json=row.context,
+            incarnation=incarnation,
+            seed=row.seed,
+            started_at=row.started_at,
+            status_value_json=row.status_value,
+            history=tuple(history),
+            first_position=first,
+            retries=tuple(retries),
+            log_count=log_count,
+            operations=row.operations,
+            last_moment=row.last_moment,
+            deaths=row.deaths,
+        )
+
+    def record(self, delivery: Delivery, changes: Round) -> Outcome | None:
+        """See `contract.Deliveries.record`."""
+        with self._db.writing():
+            return self._endings.end(delivery, changes)
+
+    def next_due(
+        self,
+        workflows: Sequence[tuple[str, int]],
+        *,
+        suspects: bool = False,
+        worker: int | None = None,
+    ) -> int | None:
+        """See `contract.Deliveries.next_due`."""
+        return self._claims.next_due(workflows, suspects=suspects, worker=worker)
+
+    def end_code_holds(
+        self, now: int, modules: Mapping[tuple[str, int], str], *, quiet_ms: int
+    ) -> int:
+        """See `contract.Deliveries.end_code_holds`."""
+        with self._db.writing():
+            return sum(
+                self._db.run(
+                    END_CODE_HOLDS,
+                    {
+                        "workflow_id": workflow_id,
+                        "version": version,
+                        "module": module,
+                        "quiet_since": now - quiet_ms,
+                    },
+                )
+                for (workflow_id, version), module in modules.items()
+            )

@@ -1,0 +1,168 @@
+"""What the reading commands ask (spec E5); never writes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from yieldstar_cli.clock import Clock
+from yieldstar_cli.errors import UsageError
+from yieldstar_cli.model import Attempt, Entry, ExecutionRecord, LogLine, LostDelivery, Wait
+from yieldstar_cli.storage.sqlite import records
+from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.history import History
+from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+
+# Each filter is there always and is switched off by NULL, so that no statement is ever put
+# together from what somebody typed.
+FIND = """
+ WHERE (:workflow_id IS NULL OR e.workflow_id = :workflow_id)
+   AND (:statuses IS NULL OR e.status IN (SELECT value FROM json_each(:statuses)))
+   AND (NOT :running OR (e.claimed_by IS NOT NULL AND iif(e.claimed_by = 0,
+                         e.claimed_at + :redelivery_ms, w.lease_until_at) > :now))
+   AND (NOT :waiting OR (e.status = 'suspended' AND e.claimed_by IS NULL))
+   AND (:due_by IS NULL OR ifnull(e.due_at, e.covered_due_at) <= :due_by)
+   AND (:updated_since IS NULL OR e.updated_at >= :updated_since)
+   AND (:updated_before IS NULL OR e.updated_at < :updated_before)
+   AND (:where IS NULL OR NOT EXISTS (
+        SELECT 1 FROM json_each(:where) AS wanted
+         WHERE NOT EXISTS (SELECT 1 FROM json_each(e.params) AS given
+                            WHERE given.key = wanted.key
+                              AND CASE given.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'
+                                       WHEN 'null' THEN 'null' ELSE CAST(given.value AS TEXT) END
+                                  = wanted.value)))
+"""
+_PAGE = " LIMIT :limit OFFSET :offset"
+# Unfinished ones first, the latest of each first.
+_UNFINISHED = " ORDER BY e.status IN ('completed', 'failed', 'cancelled')"
+_ORDERS = {
+    ("updated", False): _UNFINISHED + ", e.updated_at DESC, e.n DESC",
+    ("updated", True): _UNFINISHED + " DESC, e.updated_at, e.n",
+    ("due", False): " ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL,"
+    " ifnull(e.due_at, e.covered_due_at), e.n",
+    ("due", True): " ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC",
+    ("admitted", False): " ORDER BY e.admitted_at DESC, e.n DESC",
+    ("admitted", True): " ORDER BY e.admitted_at, e.n",
+    ("took", False): " ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC",
+    ("took", True): " ORDER BY e.updated_at - e.admitted_at, e.n",
+}
+STATEMENTS = {
+    order: records.SELECT_RECORD + FIND + clause + _PAGE for order, clause in _ORDERS.items()
+}
+COUNTS = """
+SELECT status, count(*)
+  FROM executions
+ WHERE (:workflow_id IS NULL OR workflow_id = :workflow_id)
+ GROUP BY status
+"""
+# IDs that begin alike, read from the index of IDs.
+BEGIN_ALIKE = """
+SELECT execution_id
+  FROM executions
+ WHERE execution_id >= :low AND execution_id < :high
+ LIMIT 2000
+"""
+LATEST = "SELECT execution_id FROM executions ORDER BY updated_at DESC LIMIT 500"
+_LAST_CHARACTER = "\U0010ffff"
+
+
+class SqliteReader:
+    """The reader on SQLite; `contract.Reader` says what each method means."""
+
+    def __init__(
+        self,
+        db: Database,
+        history: History,
+        lost: LostDeliveries,
+        *,
+        clock: Clock,
+        redelivery_ms: int,
+    ) -> None:
+        self._db = db
+        self._history = history
+        self._lost = lost
+        self._clock = clock
+        self._redelivery_ms = redelivery_ms
+
+    def find(
+        self,
+        *,
+        workflow_id: str | None = None,
+        statuses: Sequence[str] | None = None,
+        running: bool = False,
+        waiting: bool = False,
+        due_by: int | None = None,
+        updated_since: int | None = None,
+        updated_before: int | None = None,
+        where: Mapping[str, str] | None = None,
+        sort: str = "updated",
+        reverse: bool = False,
+        limit: int | None = 20,
+        offset: int = 0,
+    ) -> list[ExecutionRecord]:
+        """See `contract.Reader.find`."""
+        statement = STATEMENTS.get((sort, reverse))
+        if statement is None:
+            raise UsageError(
+                f"there is no order {sort!r}", remedy=("--sort updated|due|admitted|took",)
+            )
+        bindings = {
+            "workflow_id": workflow_id,
+            "statuses": None if statuses is None else _json(list(statuses)),
+            "running": running,
+            "waiting": waiting,
+            "due_by": due_by,
+            "updated_since": updated_since,
+            "updated_before": updated_before,
+            "where": _json(dict(where)) if where else None,
+            "limit": -1 if limit is None else limit,
+            "offset": offset,
+            "now": self._clock.now_ms(),
+            "redelivery_ms": self._redelivery_ms,
+        }
+        return [records.record(row) for row in self._db.rows(statement, bindings)]
+
+    def counts(self, workflow_id: str | None = None) -> dict[str, int]:
+        """See `contract.Reader.counts`."""
+        return {
+            str(status): int(count)
+            for status, count in self._db.rows(COUNTS, {"workflow_id": workflow_id})
+        }
+
+    def history(self, number: int, incarnation: int) -> list[Entry]:
+        """See `contract.Reader.history`."""
+        return self._history.entries(number, incarnation)
+
+    def attempts(self, number: int, incarnation: int) -> list[Attempt]:
+        """See `contract.Reader.attempts`."""
+        return self._history.attempts(number, incarnation)
+
+    def waits(self, number: int) -> list[Wait]:
+        """See `contract.Reader.waits`."""
+        return self._history.waits(number)
+
+    def logs(self, number: int) -> list[LogLine]:
+        """See `contract.Reader.logs`."""
+        return self._history.logs(number)
+
+    def lost_deliveries(self, number: int) -> list[LostDelivery]:
+        """See `contract.Reader.lost_deliveries`."""
+        return self._lost.of(number)
+
+    def nearest_ids(self, execution_id: str, limit: int = 3) -> list[str]:
+        """See `contract.Reader.nearest_ids`."""
+        known: dict[str, None] = {}
+        for begin in {execution_id[:3], execution_id[:3].lower(), execution_id[:1]}:
+            alike = {"low": begin, "high": begin + _LAST_CHARACTER}
+            if begin.isprintable():
+                known |= {row[0]: None for row in self._db.rows(BEGIN_ALIKE, alike)}
+        known |= {row[0]: None for row in self._db.rows(LATEST)}
+        folded = {name.casefold(): name for name in sorted(known)}
+        close = difflib.get_close_matches(execution_id.casefold(), folded, n=limit, cutoff=0.6)
+        return [folded[name] for name in close]
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value)

@@ -1,0 +1,128 @@
+"""Turns rows of the executions table into the nouns of `model.py`, and back."""
+
+from __future__ import annotations
+
+import json
+
+from yieldstar_cli.model import (
+    CancelledOutcome,
+    Completed,
+    ExecutionRecord,
+    Failed,
+    Held,
+    LiveDelivery,
+    Outcome,
+    Problem,
+    Status,
+    Suspended,
+    TerminalOutcome,
+)
+from yieldstar_cli.storage.sqlite.database import Row
+
+# Every reader of records begins with this, so that `record` finds each column in its place.
+# Claims made without a worker (row 0) have a lease each, from the moment of the claim.
+SELECT_RECORD = """
+SELECT e.n, e.execution_id, e.workflow_id, e.params, e.context, e.status, e.outcome,
+       e.admitted_at, e.updated_at, e.due_at, e.covered_due_at, e.token, e.incarnation,
+       e.version, e.format, e.status_value, e.claimed_by, e.claimed_at,
+       iif(e.claimed_by = 0, e.claimed_at + :redelivery_ms, w.lease_until_at),
+       e.held_since, e.held_until, e.held_code, e.poisoned_at, e.deaths, e.problem,
+       e.acked_at, e.last_worker, e.started_at, e.operations
+  FROM executions AS e
+  LEFT JOIN workers AS w ON w.n = e.claimed_by
+"""
+
+
+def record(row: Row) -> ExecutionRecord:
+    """The record that `row` of SELECT_RECORD holds."""
+    (number, execution_id, workflow_id, params, context, status, outcome) = row[:7]
+    (admitted_at, updated_at, due_at, covered_due_at, token, incarnation) = row[7:13]
+    (version, history_format, status_value, claimed_by, claimed_at, expires_at) = row[13:19]
+    (held_since, held_until, held_code, poisoned_at, deaths, problem_json) = row[19:25]
+    (acked_at, last_worker, started_at, operations) = row[25:29]
+    return ExecutionRecord(
+        number=number,
+        execution_id=execution_id,
+        workflow_id=workflow_id,
+        params_json=params,
+        context_json=context,
+        status=Status(status),
+        outcome=terminal_outcome(status, outcome),
+        admitted_at=admitted_at,
+        updated_at=updated_at,
+        due_at=due_at,
+        covered_due_at=covered_due_at,
+        deliveries=token,
+        incarnation=incarnation,
+        version=version,
+        format=history_format,
+        status_value_json=status_value,
+        delivery=None
+        if claimed_by is None
+        else LiveDelivery(
+            worker=last_worker or "", since_at=claimed_at, expires_at=expires_at or 0
+        ),
+        held=None if held_since is None else Held(held_since, held_until, held_code),
+        poisoned_at=poisoned_at,
+        deaths=deaths,
+        problem=problem(problem_json),
+        last_claimed_at=claimed_at,
+        last_acked_at=acked_at,
+        last_worker=last_worker,
+        started_at=started_at,
+        operations=operations,
+    )
+
+
+def terminal_outcome(status: str, stored: str | None) -> TerminalOutcome | None:
+    """The outcome that the `outcome` column holds under `status`; None while it is open."""
+    match status:
+        case Status.COMPLETED:
+            return Completed("null" if stored is None else stored)
+        case Status.FAILED:
+            return Failed("null" if stored is None else stored)
+        case Status.CANCELLED:
+            return CancelledOutcome(None if stored is None else json.loads(stored))
+    return None
+
+
+def stored_outcome(outcome: Outcome) -> tuple[Status, str | None]:
+    """The status that `outcome` leads to, and the text of its `outcome` column."""
+    match outcome:
+        case Suspended():
+            return Status.SUSPENDED, None
+        case Completed(result):
+            return Status.COMPLETED, result
+        case Failed(error):
+            return Status.FAILED, error
+        case CancelledOutcome(reason):
+            return Status.CANCELLED, json.dumps(reason)
+
+
+def problem(stored: str | None) -> Problem | None:
+    """What the `problem` column holds."""
+    if stored is None:
+        return None
+    fields = json.loads(stored)
+    return Problem(
+        code=fields["code"],
+        message=fields["message"],
+        first_at=fields["first_at"],
+        last_at=fields["last_at"],
+        count=fields["count"],
+    )
+
+
+def next_problem(stored: str | None, code: str, message: str, now: int) -> str:
+    """The `problem` column after `code` has struck (again) at `now` (spec E12)."""
+    last = problem(stored)
+    again = last is not None and last.code == code
+    return json.dumps(
+        {
+            "code": code,
+            "message": message,
+            "first_at": last.first_at if last and again else now,
+            "last_at": now,
+            "count": last.count + 1 if last and again else 1,
+        }
+    )

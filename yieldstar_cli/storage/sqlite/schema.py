@@ -1,0 +1,145 @@
+"""Which schema a file has, and how it gets the one this program reads (spec K7)."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+
+import apsw
+
+from yieldstar_cli.clock import Clock
+from yieldstar_cli.errors import CorruptFile, ForeignFile, NoDatabase, SchemaTooNew
+from yieldstar_cli.ids import Chance
+from yieldstar_cli.storage.sqlite.database import Database
+
+#: "ystr": how `file(1)` and every version of this program know our databases.
+APPLICATION_ID = 0x79737472
+#: The schema that this program reads and writes; the number of the last migration.
+SCHEMA_VERSION = 1
+CREATED_BY = "yieldstar-cli"
+
+READ_APPLICATION = "PRAGMA application_id"
+READ_VERSION = "PRAGMA user_version"
+# Ours has neither: both would run on our statements unseen.
+FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
+COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
+# PRAGMA takes no bindings: the numbers are our own constants.
+SIGN = f"PRAGMA application_id = {APPLICATION_ID:d}"
+SET_VERSION = {n: f"PRAGMA user_version = {n:d}" for n in range(1, SCHEMA_VERSION + 1)}
+NAME_FILE = """
+INSERT INTO file (one, uuid, created_at, created_by)
+VALUES (1, :uuid, :now, :by)
+"""
+# Claims made without a worker stand under row 0; it never lives, so nobody buries it.
+ADD_CALLER = """
+INSERT INTO workers (n, name, host, pid, slot, nonce, boot_id, device, inode,
+                     started_at, lease_until_at, stopped_at, how)
+VALUES (0, 'caller', '', 0, -1, x'', '', 0, 0, :now, 0, :now, 'stopped')
+"""
+
+
+def version_of(db: Database) -> int:
+    """The file's schema version; 0 for an empty file. Writes nothing.
+
+    Raises ForeignFile, SchemaTooNew, CorruptFile.
+    """
+    application = int(db.rows(READ_APPLICATION)[0][0])
+    version = int(db.rows(READ_VERSION)[0][0])
+    if application == 0 and version == 0 and not db.rows(COUNT_OBJECTS)[0][0]:
+        return 0
+    if application != APPLICATION_ID:
+        raise ForeignFile(
+            f"{db.path} is a database of another program",
+            why=("It was not touched.",),
+            remedy=("Name another file with --db.",),
+        )
+    if version > SCHEMA_VERSION:
+        raise SchemaTooNew(
+            f"{db.path} was written by a newer version: schema {version}, "
+            f"this one reads up to {SCHEMA_VERSION}",
+            why=("It was not touched.",),
+            remedy=("Install the newer version: pip install --upgrade yieldstar-cli",),
+        )
+    if version < 1:
+        raise CorruptFile(f"{db.path} says schema {version}", why=("It was not touched.",))
+    if db.rows(FOREIGN_OBJECTS)[0][0]:
+        raise ForeignFile(
+            f"{db.path} holds a trigger or a view that is not ours",
+            why=("It would run on our statements. The file was not touched.",),
+            remedy=("Restore a backup of the file.",),
+        )
+    return version
+
+
+def require_current(db: Database) -> None:
+    """Refuse a file that would have to be written before it can be read."""
+    version = version_of(db)
+    if version == 0:
+        raise NoDatabase(
+            f"{db.path} is empty",
+            why=("No execution has been admitted to it yet.",),
+            remedy=("ys init", "ys trigger WORKFLOW"),
+        )
+    if version < SCHEMA_VERSION:
+        raise NoDatabase(
+            f"{db.path} has the older schema {version}",
+            why=("A command that writes brings it up to date, after a backup.",),
+            remedy=("ys init",),
+        )
+
+
+def bring_up_to_date(db: Database, clock: Clock, chance: Chance) -> None:
+    """Initialise an empty file, or migrate an older one after a backup; of two, one does it."""
+    version = version_of(db)
+    if version == SCHEMA_VERSION:
+        return
+    if version:
+        _back_up(db, version)
+    for target in range(version + 1, SCHEMA_VERSION + 1):
+        with db.atomic():
+            # Another process may have done it while we waited for the lock.
+            if version_of(db) < target:
+                _apply(db, target, clock, chance)
+
+
+def _apply(db: Database, target: int, clock: Clock, chance: Chance) -> None:
+    for statement in migration(target):
+        db.rows(statement)
+    if target == 1:
+        db.rows(SIGN)
+        db.rows(
+            NAME_FILE,
+            {"uuid": chance.seed(), "now": clock.now_ms(), "by": CREATED_BY},
+        )
+        db.rows(ADD_CALLER, {"now": clock.now_ms()})
+    db.rows(SET_VERSION[target])
+
+
+def migration(target: int) -> list[str]:
+    """The statements of migration number `target`, as `migrations/` holds them."""
+    folder = resources.files("yieldstar_cli.storage.sqlite") / "migrations"
+    (file,) = (f for f in folder.iterdir() if f.name.startswith(f"{target:04d}_"))
+    statements, waiting = [], ""
+    for line in file.read_text("utf-8").splitlines():
+        waiting += line.split("--")[0].rstrip() + "\n"
+        if waiting.rstrip().endswith(";"):
+            statements.append(waiting.strip())
+            waiting = ""
+    assert not waiting.strip(), f"{file.name} ends within a statement"
+    return statements
+
+
+def _back_up(db: Database, version: int) -> None:
+    """Copy the file, as one consistent state, to `<path>.schema-<version>.bak`, mode 0600."""
+    target = f"{db.path}.schema-{version}.bak"
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return  # Another process is at it, or was: that copy is of the same schema.
+    copy = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
+    try:
+        with copy.backup("main", db.connection, "main") as backup:
+            while not backup.done:
+                backup.step(1000)
+    finally:
+        copy.close()

@@ -1,0 +1,89 @@
+"""One open SQLite database as the storage contract's rooms."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+
+from yieldstar_cli.clock import Clock, SystemClock
+from yieldstar_cli.codec import MAX_VALUE
+from yieldstar_cli.ids import Chance, SystemChance
+from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
+from yieldstar_cli.storage.sqlite.claims import Claims
+from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS, Durability, open_connection
+from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+from yieldstar_cli.storage.sqlite.endings import Endings
+from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+from yieldstar_cli.storage.sqlite.history import History
+from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+from yieldstar_cli.storage.sqlite.reader import SqliteReader
+from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
+
+#: RFC 001's redelivery timeout: the lease of a claim made without a worker.
+REDELIVERY_MS = 30_000
+
+
+class SqliteStorage:
+    """`contract.Storage` on one SQLite file, over one connection.
+
+    For one thread at a time, in the process that made it. Raises the StorageError family.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        create: bool = False,
+        readonly: bool = False,
+        durability: Durability = "full",
+        redelivery_ms: int = REDELIVERY_MS,
+        max_value: int = MAX_VALUE,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> None:
+        clock = clock or SystemClock()
+        chance = chance or SystemChance()
+        self.db: Database = open_connection(
+            path,
+            create=create,
+            readonly=readonly,
+            durability=durability,
+            busy_timeout_ms=busy_timeout_ms,
+            clock=clock,
+            chance=chance,
+        )
+        history, lost = History(self.db), LostDeliveries(self.db)
+        claims = Claims(self.db, lost, redelivery_ms=redelivery_ms)
+        endings = Endings(self.db, history, lost, clock=clock)
+        self.executions = SqliteExecutions(
+            self.db,
+            claims,
+            endings,
+            clock=clock,
+            chance=chance,
+            redelivery_ms=redelivery_ms,
+            max_value=max_value,
+        )
+        self.deliveries = SqliteDeliveries(self.db, claims, endings, history)
+        self.reader = SqliteReader(self.db, history, lost, clock=clock, redelivery_ms=redelivery_ms)
+        self.workers = SqliteWorkers(self.db, claims, clock=clock)
+        self.catalog = SqliteCatalog(self.db)
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the file."""
+        return self.db.path
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """See `contract.Storage.atomic`."""
+        return self.db.atomic()
+
+    def changes(self) -> int:
+        """See `contract.Storage.changes`."""
+        return self.db.data_version()
+
+    def close(self) -> None:
+        """Close the connection; again is harmless."""
+        self.db.close()

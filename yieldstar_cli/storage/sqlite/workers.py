@@ -1,0 +1,218 @@
+"""Workers, their leases, and what becomes of the claims of a dead one (spec L1, L3, L5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from yieldstar_cli.clock import Clock
+from yieldstar_cli.model import WorkerRow
+from yieldstar_cli.storage.sqlite import records
+from yieldstar_cli.storage.sqlite.claims import Claims
+from yieldstar_cli.storage.sqlite.database import Database, Row
+from yieldstar_cli.storage.sqlite.endings import plain
+
+#: The pause after the second death in a row; each later one doubles it (E12).
+FIRST_PAUSE_MS = 1_000
+LONGEST_PAUSE_MS = 300_000
+
+REGISTER = """
+INSERT INTO workers (name, host, pid, slot, nonce, boot_id, device, inode,
+                     started_at, lease_until_at, alone)
+VALUES (:name, :host, :pid, :slot, :nonce, :boot_id, :device, :inode, :now, :until, :alone)
+RETURNING n
+"""
+DESCRIBE = "UPDATE workers SET workflows = :workflows, broken = :broken WHERE n = :worker"
+RENEW = """
+UPDATE workers
+   SET lease_until_at = :until
+ WHERE n = :worker AND stopped_at IS NULL
+RETURNING n
+"""
+STOP = """
+UPDATE workers
+   SET stopped_at = :now, how = ifnull(how, :how)
+ WHERE n = :worker AND stopped_at IS NULL
+RETURNING how, alone
+"""
+# It lives on until somebody finds its process gone: only then do its claims come back (K2).
+HAND_BACK = """
+UPDATE workers
+   SET how = 'handed back'
+ WHERE n = :worker AND stopped_at IS NULL
+RETURNING (SELECT count(*) FROM executions WHERE claimed_by = :worker)
+"""
+CLAIMS_OF = """
+SELECT n, execution_id, token = progress_token, deaths, problem
+  FROM executions
+ WHERE claimed_by = :worker
+ ORDER BY n
+"""
+COUNT_DEATH = """
+UPDATE executions
+   SET deaths      = :deaths,
+       problem     = :problem,
+       poisoned_at = CASE WHEN :poisoned THEN :now END,
+       held_since  = CASE WHEN :held_until IS NOT NULL THEN :now END,
+       held_until  = :held_until,
+       held_code   = CASE WHEN :held_until IS NOT NULL THEN 'WORKER_DIED' END
+ WHERE n = :n
+"""
+ALL = """
+SELECT n, name, host, pid, slot, nonce, boot_id, device, inode, started_at, lease_until_at,
+       stopped_at, how, workflows, broken, alone
+  FROM workers
+ WHERE n > 0 AND (NOT :living OR stopped_at IS NULL)
+ ORDER BY n DESC
+"""
+
+
+def pause_ms(times: int) -> int:
+    """How long redelivery is held after the `times`th death or storage error in a row (E12)."""
+    if times <= 1:
+        return 0
+    return min(FIRST_PAUSE_MS * (1 << min(times - 2, 30)), LONGEST_PAUSE_MS)
+
+
+class SqliteWorkers:
+    """Workers on SQLite; `contract.Workers` says what each method means."""
+
+    def __init__(self, db: Database, claims: Claims, *, clock: Clock) -> None:
+        self._db = db
+        self._claims = claims
+        self._clock = clock
+
+    def register(
+        self,
+        *,
+        name: str,
+        host: str,
+        pid: int,
+        slot: int,
+        nonce: bytes,
+        boot_id: str,
+        device: int,
+        inode: int,
+        lease_until_at: int,
+        alone: bool = False,
+    ) -> int:
+        """See `contract.Workers.register`."""
+        bindings = {
+            "name": plain(name),
+            "host": plain(host),
+            "pid": pid,
+            "slot": slot,
+            "nonce": nonce,
+            "boot_id": plain(boot_id),
+            "device": device,
+            "inode": inode,
+            "now": self._clock.now_ms(),
+            "until": lease_until_at,
+            "alone": alone,
+        }
+        with self._db.writing():
+            number: int = self._db.rows(REGISTER, bindings)[0][0]
+        return number
+
+    def describe(
+        self,
+        worker: int,
+        workflows: Sequence[tuple[str, int]],
+        broken: Sequence[tuple[str, str]],
+    ) -> None:
+        """See `contract.Workers.describe`."""
+        with self._db.writing():
+            self._db.rows(
+                DESCRIBE,
+                {
+                    "worker": worker,
+                    "workflows": json.dumps(list(workflows)),
+                    "broken": json.dumps(list(broken)),
+                },
+            )
+
+    def renew(self, worker: int, lease_until_at: int) -> bool:
+        """See `contract.Workers.renew`."""
+        with self._db.writing():
+            found = self._db.row(RENEW, {"worker": worker, "until": lease_until_at})
+        return found is not None
+
+    def stop(self, worker: int, how: str) -> int:
+        """See `contract.Workers.stop`."""
+        with self._db.writing():
+            if how == "handed back":
+                handed = self._db.row(HAND_BACK, {"worker": worker})
+                return int(handed[0]) if handed is not None else 0
+            now = self._clock.now_ms()
+            if self._db.row(STOP, {"worker": worker, "now": now, "how": how}) is None:
+                return 0
+            claims = self._db.rows(CLAIMS_OF, {"worker": worker})
+            for number, *_ in claims:
+                self._claims.give_up(number, "released", now)
+            return len(claims)
+
+    def bury(self, worker: int, how: str, marked: Mapping[int, int], *, max_deaths: int) -> int:
+        """See `contract.Workers.bury`. Only a `how` of "died" counts deaths."""
+        now = self._clock.now_ms()
+        with self._db.writing():
+            stopped = self._db.row(STOP, {"worker": worker, "now": now, "how": how})
+            if stopped is None:
+                return 0
+            recorded_how, alone = stopped
+            claims = self._db.rows(CLAIMS_OF, {"worker": worker})
+            for number, execution_id, progressed, deaths, problem in claims:
+                self._claims.give_up(number, recorded_how, now)
+                if recorded_how == "died" and number in marked and not progressed:
+                    poisoned = bool(alone) and deaths + 1 >= max_deaths
+                    self._count(number, execution_id, deaths + 1, problem, now, poisoned)
+            return len(claims)
+
+    def _count(
+        self,
+        number: int,
+        execution_id: str,
+        deaths: int,
+        old_problem: str | None,
+        now: int,
+        poisoned: bool,
+    ) -> None:
+        pause = pause_ms(deaths)
+        message = f"the worker died while it ran {execution_id}"
+        self._db.rows(
+            COUNT_DEATH,
+            {
+                "n": number,
+                "deaths": deaths,
+                "problem": records.next_problem(old_problem, "WORKER_DIED", message, now),
+                "poisoned": poisoned,
+                "now": now,
+                "held_until": now + pause if pause and not poisoned else None,
+            },
+        )
+
+    def all(self, *, living: bool = False) -> list[WorkerRow]:
+        """See `contract.Workers.all`."""
+        return [_worker(row) for row in self._db.rows(ALL, {"living": living})]
+
+
+def _worker(row: Row) -> WorkerRow:
+    number, name, host, pid, slot, nonce, boot_id, device, inode = row[:9]
+    started_at, lease_until_at, stopped_at, how, workflows, broken, alone = row[9:]
+    return WorkerRow(
+        number=number,
+        name=name,
+        host=host,
+        pid=pid,
+        slot=slot,
+        nonce=nonce,
+        boot_id=boot_id,
+        device=device,
+        inode=inode,
+        started_at=started_at,
+        lease_until_at=lease_until_at,
+        stopped_at=stopped_at,
+        how=how,
+        workflows=tuple((workflow, version) for workflow, version in json.loads(workflows)),
+        broken=tuple((file, message) for file, message in json.loads(broken)),
+        alone=bool(alone),
+    )

@@ -1,0 +1,301 @@
+"""The one writer of a process: whatever waits shares one transaction and one fsync (design)."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from yieldstar_cli.errors import CommitUnknown, DatabaseBusy, DiskFull, StorageError
+from yieldstar_cli.storage.contract import Reply, Storage
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+
+Post = Callable[[Callable[[], None]], None]
+Request = Callable[[Storage], Any]
+OnTrouble = Callable[[BaseException | None], None]
+
+#: Pauses between tries while the disk is full, in seconds; the last one repeats.
+FULL_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0)
+#: A batch is at most this long, so that nobody waits for a transaction without end.
+LONGEST_BATCH = 1_000
+
+NEXT_BATCH = "UPDATE workers SET batch = :batch WHERE n = :worker"
+LAST_BATCH = "SELECT batch FROM workers WHERE n = :worker"
+# Succeeds only once the log's pages are rewritten into the file and synced: after it, what is
+# read is what the disk holds. Reading alone may be answered from memory.
+CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
+
+
+class _Asked(NamedTuple):
+    request: Request
+    reply: Reply
+
+
+class _Answer(NamedTuple):
+    reply: Reply
+    value: Any
+    error: BaseException | None
+
+
+class _Undo(Exception):
+    """A request failed after it had changed something: run the batch again in parts."""
+
+
+def deliver(answers: Sequence[_Answer]) -> None:
+    """Call every reply; one that raises does not keep the others from theirs."""
+    first: BaseException | None = None
+    for answer in answers:
+        try:
+            answer.reply(answer.value, answer.error)
+        except BaseException as error:
+            first = first or error
+    if first is not None:
+        raise first
+
+
+def run_batch(storage: SqliteStorage, batch: Sequence[_Asked], *, apart: bool) -> list[_Answer]:
+    """Run every request in the transaction under way; `apart` lets each fail by itself.
+
+    Parts cost a savepoint each and are hardly ever needed, since a refused request has changed
+    nothing. Raises _Undo where one had, and the StorageError that struck the transaction.
+    """
+    answers = []
+    for asked in batch:
+        before = storage.db.connection.total_changes()
+        try:
+            if apart:
+                with storage.atomic():
+                    value = asked.request(storage)
+            else:
+                value = asked.request(storage)
+        except StorageError as error:
+            if not storage.db.in_transaction or _strikes_all(error):
+                raise
+            answers.append(_Answer(asked.reply, None, error))
+        except Exception as error:
+            answers.append(_Answer(asked.reply, None, error))
+        else:
+            answers.append(_Answer(asked.reply, value, None))
+            continue
+        if not apart and storage.db.connection.total_changes() != before:
+            raise _Undo
+    return answers
+
+
+def _strikes_all(error: StorageError) -> bool:
+    return isinstance(error, DiskFull | DatabaseBusy)
+
+
+class GroupWriter:
+    """`contract.Writer` on a thread and a connection of its own.
+
+    A request is a short plain function; it may be run more than once, and only the run that was
+    committed counts. `worker` is the worker's row: its `batch` column tells whether a commit of
+    unknown fate stands; without one it cannot be told. `on_trouble` hears on the writer's thread of
+    what keeps it from writing, and None when that has passed. A busy or full database is tried
+    again until `close`; a commit that cannot be settled answers CommitUnknown and ends the writer.
+    """
+
+    def __init__(
+        self,
+        storage_factory: Callable[[], SqliteStorage],
+        post: Post,
+        *,
+        worker: int | None = None,
+        on_trouble: OnTrouble | None = None,
+        full_pauses_s: Sequence[float] = FULL_PAUSES_S,
+    ) -> None:
+        self._factory = storage_factory
+        self._post = post
+        self._worker = worker
+        self._on_trouble = on_trouble or (lambda _: None)
+        self._full_pauses_s = tuple(full_pauses_s)
+        self._waiting: deque[_Asked] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._fatal: BaseException | None = None
+        self._troubled = False
+        self._batch = 0
+        self._opened = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="ys-writer", daemon=True)
+        self._thread.start()
+        self._opened.wait()
+        if self._fatal is not None:
+            self._thread.join()
+            raise self._fatal
+
+    # --- for any thread --------------------------------------------------------------------
+
+    @property
+    def fatal(self) -> BaseException | None:
+        """What ended the writer before it was closed."""
+        return self._fatal
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """See `contract.Writer.submit`."""
+        with self._wake:
+            refused = self._fatal or (
+                StorageError("the writer is closed", why=("Nothing was changed.",))
+                if self._closing
+                else None
+            )
+            if refused is None:
+                self._waiting.append(_Asked(request, reply))
+                self._wake.notify()
+        if refused is not None:
+            self._post(lambda: reply(None, refused))
+
+    def close(self) -> None:
+        """Commit what waits and stop; what cannot be written now is answered with its error."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join()
+
+    # --- the writer's thread ---------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            self._storage = self._factory()
+            self._batch = self._last_batch() or 0
+        except BaseException as error:
+            self._fatal = error
+            self._opened.set()
+            return
+        self._opened.set()
+        try:
+            while batch := self._next():
+                self._answer(self._commit(batch))
+        except BaseException as error:
+            self._die(error)
+        finally:
+            self._storage.close()
+
+    def _next(self) -> list[_Asked]:
+        with self._wake:
+            while not self._waiting and not self._closing:
+                self._wake.wait()
+            count = min(len(self._waiting), LONGEST_BATCH)
+            return [self._waiting.popleft() for _ in range(count)]
+
+    def _answer(self, answers: Sequence[_Answer]) -> None:
+        if answers:
+            self._post(lambda: deliver(answers))
+
+    def _die(self, error: BaseException) -> None:
+        """Answer everybody who waits, now and later, with what ended the writer."""
+        with self._wake:
+            self._fatal = error
+            left, self._waiting = list(self._waiting), deque()
+        self._on_trouble(error)
+        self._answer([_Answer(asked.reply, None, error) for asked in left])
+
+    def _commit(self, batch: Sequence[_Asked]) -> Sequence[_Answer]:
+        """Commit `batch`, whatever it takes, and say what to answer."""
+        tries = 0
+        while True:
+            try:
+                answers = self._attempt(batch)
+            except (DatabaseBusy, DiskFull) as error:
+                self._say(error)
+                tries += 1
+                if not self._pause(error, tries):
+                    return [_Answer(asked.reply, None, error) for asked in batch]
+            except CommitUnknown as error:
+                return self._settle(batch, error)
+            except StorageError as error:
+                self._answer([_Answer(asked.reply, None, error) for asked in batch])
+                raise
+            else:
+                self._say(None)
+                return answers
+
+    def _attempt(self, batch: Sequence[_Asked]) -> Sequence[_Answer]:
+        try:
+            return self._transaction(batch, apart=False)
+        except _Undo:
+            return self._transaction(batch, apart=True)
+
+    def _transaction(self, batch: Sequence[_Asked], *, apart: bool) -> Sequence[_Answer]:
+        db = self._storage.db
+        db.begin()
+        try:
+            before = db.connection.total_changes()
+            self._answers = run_batch(self._storage, batch, apart=apart)
+            # Nothing written needs no commit, no fsync and no number.
+            if self._worker is not None and db.connection.total_changes() != before:
+                db.rows(NEXT_BATCH, {"batch": self._batch + 1, "worker": self._worker})
+        except BaseException:
+            db.rollback()
+            raise
+        db.commit()
+        self._batch += 1
+        return self._answers
+
+    def _say(self, trouble: BaseException | None) -> None:
+        if trouble is not None or self._troubled:
+            self._troubled = trouble is not None
+            self._on_trouble(trouble)
+
+    def _pause(self, error: BaseException, tries: int) -> bool:
+        """Wait for the next try; False once the writer is to close."""
+        with self._wake:
+            if isinstance(error, DiskFull) and not self._closing:
+                pause = self._full_pauses_s[min(tries, len(self._full_pauses_s)) - 1]
+                self._wake.wait_for(lambda: self._closing, timeout=pause)
+            return not self._closing
+
+    # --- a commit of unknown fate ----------------------------------------------------------
+
+    def _last_batch(self) -> int | None:
+        if self._worker is None:
+            return None
+        row = self._storage.db.row(LAST_BATCH, {"worker": self._worker})
+        return int(row[0]) if row else None
+
+    def _settle(self, batch: Sequence[_Asked], unknown: CommitUnknown) -> Sequence[_Answer]:
+        """Find out whether the commit stands: if it does, its answers do; else run it once more."""
+        self._say(unknown)
+        try:
+            self._storage.close()
+            self._storage = self._factory()
+            busy = self._storage.db.rows(CHECKPOINT)[0][0]
+            stands = None if busy else self._last_batch()
+            if stands is None:
+                raise unknown
+            if stands > self._batch:
+                self._batch += 1
+                self._say(None)
+                return self._answers
+            answers = self._attempt(batch)
+        except BaseException as error:
+            self._answer([_Answer(asked.reply, None, unknown) for asked in batch])
+            raise unknown from error
+        self._say(None)
+        return answers
+
+
+class InlineWriter:
+    """`contract.Writer` that runs each request at once, in a transaction of its own.
+
+    For the test kit and the simulator: no thread, and the reply comes through `post`.
+    """
+
+    def __init__(self, storage: SqliteStorage, post: Post) -> None:
+        self._storage = storage
+        self._post = post
+
+    def submit(self, request: Request, reply: Reply) -> None:
+        """See `contract.Writer.submit`."""
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            with self._storage.atomic():
+                value = request(self._storage)
+        except Exception as caught:
+            value, error = None, caught
+        self._post(lambda: reply(value, error))
+
+    def close(self) -> None:
+        """Nothing waits."""
