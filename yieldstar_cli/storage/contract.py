@@ -149,9 +149,16 @@ class Deliveries(Protocol):
         ...
 
     def next_due(
-        self, workflows: Sequence[tuple[str, int]], *, suspects: bool = False
+        self,
+        workflows: Sequence[tuple[str, int]],
+        *,
+        suspects: bool = False,
+        worker: int | None = None,
     ) -> int | None:
-        """The earliest moment at which `claim` would find something, or None. Reads only."""
+        """The earliest moment at which `claim` would find something, or None. Reads only.
+
+        Ends of other workers' leases count only where `worker` says whose claim it would be.
+        """
         ...
 
     def end_code_holds(
@@ -325,7 +332,8 @@ class Writer(Protocol):
         """Run `request` in the next transaction; after its commit call `reply(value, error)`.
 
         `request` is a short plain function of the storage; if it raises, only its own changes
-        are undone and the error is handed to `reply`. Replies arrive through the `post` function
+        are undone and the error is handed to `reply`. It may be run more than once, when the
+        transaction had to be: only what the committed run changed and answered counts. Replies arrive through the `post` function
         the writer was made with, one call for a whole batch.
         """
         ...
