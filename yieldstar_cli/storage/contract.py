@@ -226,6 +226,10 @@ class Reader(Protocol):
         """Existing IDs that look like `execution_id`, best first."""
         ...
 
+    def ids_beginning(self, prefix: str, limit: int = 4) -> list[str]:
+        """Existing IDs that begin with `prefix`, byte for byte, in the order of their bytes."""
+        ...
+
 
 class Workers(Protocol):
     """Workers and their leases (spec L1, L3, L5)."""

@@ -62,6 +62,14 @@ SELECT execution_id
  WHERE execution_id >= :low AND execution_id < :high
  LIMIT 2000
 """
+BEGINNING = """
+SELECT execution_id
+  FROM executions
+ WHERE execution_id >= :prefix AND substr(execution_id, 1, length(:prefix)) = :prefix
+   AND execution_id < :prefix || :last
+ ORDER BY execution_id
+ LIMIT :limit
+"""
 LATEST = "SELECT execution_id FROM executions ORDER BY updated_at DESC LIMIT 500"
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -160,6 +168,13 @@ class SqliteReader:
         folded = {name.casefold(): name for name in sorted(known)}
         close = difflib.get_close_matches(execution_id.casefold(), folded, n=limit, cutoff=0.6)
         return [folded[name] for name in close]
+
+    def ids_beginning(self, prefix: str, limit: int = 4) -> list[str]:
+        """See `contract.Reader.ids_beginning`."""
+        if not prefix.isprintable():
+            return []
+        bindings = {"prefix": prefix, "last": _LAST_CHARACTER, "limit": limit}
+        return [str(row[0]) for row in self._db.rows(BEGINNING, bindings)]
 
 
 def _json(value: object) -> str:
