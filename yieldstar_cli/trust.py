@@ -84,19 +84,33 @@ class Trust:
         if path.absolute().parent != resolved.parent:
             self._check_one(path.absolute().parent.resolve(), path)
 
+    def check_database(self, path: Path) -> None:
+        """Raise UntrustedPath if others could have written the database at `path` (spec K5).
+
+        Its WAL, its shared memory and its lock file count too, and the directory where anyone
+        may put other files in their place; in a sticky one (/tmp) nobody can.
+        """
+        resolved = path.resolve()
+        if self._named(resolved):
+            return
+        for suffix in ("", "-wal", "-shm", "-journal", "-lock"):
+            self._check_one(resolved.with_name(resolved.name + suffix), path)
+        self._check_one(resolved.parent, path, sticky=True)
+
     def _named(self, path: Path) -> bool:
         return any(path.is_relative_to(directory.resolve()) for directory in self.directories)
 
-    def _check_one(self, path: Path, asked: Path) -> None:
+    def _check_one(self, path: Path, asked: Path, *, sticky: bool = False) -> None:
         try:
             found = path.stat()
         except FileNotFoundError:
             return
         reason = self.fault(found)
-        if reason is None:
+        ours = found.st_uid in (0, self.people.user())
+        if reason is None or (sticky and ours and found.st_mode & stat.S_ISVTX):
             return
         trusted = path if stat.S_ISDIR(found.st_mode) else path.parent
-        remedy = [f"chmod go-w {path}"] if found.st_uid in (0, self.people.user()) else []
+        remedy = [f"chmod go-w {path}"] if ours else []
         raise UntrustedPath(
             f"{path} {reason}",
             why=(f"Whoever can write it decides what runs or is read from {asked}.",),

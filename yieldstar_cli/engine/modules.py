@@ -65,16 +65,12 @@ def _imported_names(path: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def shadowed(stem: str, directory: Path) -> str | None:
+def shadowed(stem: str) -> str | None:
     """What else `import stem` would find: the reason to refuse the file, or None (spec R1)."""
     if stem in sys.stdlib_module_names or stem in sys.builtin_module_names:
         return f"`{stem}` is a module of Python's standard library"
-    ours = {
-        Path(getattr(module, _OURS)) for module in list(sys.modules.values()) if _is_ours(module)
-    }
-    elsewhere = [
-        entry for entry in sys.path if entry and Path(entry).resolve() not in {directory, *ours}
-    ]
+    ours = _directories()
+    elsewhere = [entry for entry in sys.path if entry and os.path.realpath(entry) not in ours]
     try:
         spec = PathFinder.find_spec(stem, elsewhere)
     except (ImportError, ValueError):
@@ -185,9 +181,14 @@ def _append(root: str) -> None:
     """Put `root` at the end of `sys.path`, but before directories of earlier looks."""
     if root in sys.path:
         return
-    ours = {getattr(module, _OURS) for module in list(sys.modules.values()) if _is_ours(module)}
+    ours = _directories()
     at = next((i for i, entry in enumerate(sys.path) if entry in ours), len(sys.path))
     sys.path.insert(at, root)
+
+
+def _directories() -> set[str]:
+    """The workflow directories that this process has looked at."""
+    return {hook.directory for hook in sys.path_hooks if hasattr(hook, "directory")}
 
 
 def _under(path: str, root: str) -> bool:

@@ -143,7 +143,7 @@ class Registry:
         states = tuple((p, modules.state_of(p)) for p in on)
         before = self._files.get(path)
         kept = before.definitions if before is not None else ()
-        reason = modules.shadowed(path.stem, self.directory)
+        reason = modules.shadowed(path.stem)
         if reason is not None:
             message = f"{path.name} would shadow another module: {reason}. Rename the file."
             return _Loaded(path, states, kept, LoadError(str(path), 0, message))
@@ -168,9 +168,26 @@ class Registry:
     def _declared_by(
         self, module: ModuleType, declared: Sequence[authoring.Workflow[..., object]]
     ) -> list[authoring.Workflow[..., object]]:
-        named = [v for v in vars(module).values() if isinstance(v, authoring.Workflow)]
+        """The module's own workflows, and those it took from elsewhere.
+
+        What another module of the directory declares is registered there.
+        """
+        named = [
+            v
+            for v in vars(module).values()
+            if isinstance(v, authoring.Workflow)
+            and (v.fn.__module__ == module.__name__ or not self._holds(v.fn.__code__.co_filename))
+        ]
         made = [w for w in declared if w.fn.__module__ == module.__name__]
         return list({id(workflow): workflow for workflow in (*made, *named)}.values())
+
+    def _holds(self, file: str) -> bool:
+        path = Path(file)
+        return (
+            path.name[0] not in "_."
+            and path.suffix == ".py"
+            and path.parent.resolve() == self.directory
+        )
 
     def _gather(self) -> None:
         """Take up every file's workflows; refuse those of one name and version (spec K4)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import types
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Never, NoReturn, Self, get_type_hints
@@ -65,10 +66,10 @@ def result_type(fn: Callable[..., Any]) -> Any:
     meant = fn
     while isinstance(meant, functools.partial):
         meant = meant.func
-    if not hasattr(meant, "__annotations__") or isinstance(meant, type):
-        # An object that can be called; a class gives instances of itself.
-        if isinstance(meant, type):
-            return meant
+    if isinstance(meant, type):
+        return meant
+    if not isinstance(meant, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
+        # An object that can be called.
         meant = getattr(type(meant), "__call__", meant)  # noqa: B004 - its annotations are meant
     written = getattr(meant, "__annotations__", {}).get("return", Any)
     if not isinstance(written, str) and not hasattr(written, "__origin__"):
