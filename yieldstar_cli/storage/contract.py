@@ -337,8 +337,8 @@ class Writer(Protocol):
 
         `request` is a short plain function of the storage; if it raises, only its own changes
         are undone and the error is handed to `reply`. It may be run more than once, when the
-        transaction had to be: only what the committed run changed and answered counts. Replies arrive through the `post` function
-        the writer was made with, one call for a whole batch.
+        transaction had to be: only what the committed run changed and answered counts. Replies
+        arrive through the `post` function the writer was made with, one call for a whole batch.
         """
         ...
 

@@ -70,7 +70,7 @@ def encoded_context(context: object, limit: int) -> str:
     if context is None:
         return "{}"
     if isinstance(context, codec.Json):
-        return str(context)
+        return _encoded(context, "context", limit)
     if not isinstance(context, Mapping):
         raise _invalid("context", f"must map names to values, not be {type(context).__name__}")
     for name in context:
@@ -81,11 +81,22 @@ def encoded_context(context: object, limit: int) -> str:
 
 def _encoded(value: object, place: str, limit: int) -> str:
     if isinstance(value, codec.Json):
-        return str(value)
+        return _ready(value, place, limit)
     try:
         return codec.encode(value, place=place, limit=limit)
     except UnserializableValue as error:
         raise _invalid(error.place, error.reason) from error
+
+
+def _ready(text: str, place: str, limit: int) -> str:
+    """Text that the codec has made before; whether it fits is still ours to say."""
+    try:
+        size = len(text) if text.isascii() else len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise _invalid(place, "is not valid text: it holds a lone surrogate") from None
+    if size > limit:
+        raise _invalid(place, f"has {size} bytes; the most is {limit}")
+    return str(text)
 
 
 def _short(value: object) -> str:

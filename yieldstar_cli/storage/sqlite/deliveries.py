@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from yieldstar_cli.model import Claimed, Delivery, Entry, Outcome, Retry, Round
+from yieldstar_cli.model import Claimed, Delivery, Entry, Outcome, Retry, Round, Wait
 from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.endings import Endings
@@ -56,12 +56,14 @@ class SqliteDeliveries:
         history: list[Entry] = []
         retries: list[Retry] = []
         log_count = 0
+        waits: list[Wait] = []
         if row.operations > first:
             history = self._history.entries(number, incarnation, first)
         if row.token > 1:
             # A first delivery finds nothing there.
             retries = self._history.retries(number, incarnation)
             log_count = self._history.count_logs(number, incarnation)
+            waits = self._history.waits(number)
         return Claimed(
             delivery=Delivery(row.execution_id, row.token, number),
             workflow_id=row.workflow_id,
@@ -79,6 +81,7 @@ class SqliteDeliveries:
             operations=row.operations,
             last_moment=row.last_moment,
             deaths=row.deaths,
+            waits=tuple(waits),
         )
 
     def record(self, delivery: Delivery, changes: Round) -> Outcome | None:

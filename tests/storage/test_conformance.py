@@ -1,0 +1,20 @@
+"""The conformance suite on SQLite: every row of RFC 001's adapter and outcome tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlite_adapter import SqliteAdapter
+
+from yieldstar_cli.clock import ManualClock
+from yieldstar_cli.testing.conformance import Adapter, ExecutionConformance
+
+
+class TestSqlite(ExecutionConformance):
+    @pytest.fixture(autouse=True)
+    def _directory(self, tmp_path: Path) -> None:
+        self.directory = tmp_path
+
+    def open(self, clock: ManualClock) -> Adapter:
+        return SqliteAdapter(self.directory / "ys.db", clock)
