@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.workflow_files import ONE, own_directory, write
 from yieldstar_cli import RetryPolicy
 from yieldstar_cli.engine.authoring import workflow
 from yieldstar_cli.engine.registry import load_directory
@@ -17,37 +17,10 @@ from yieldstar_cli.errors import InvalidWorkflow, UntrustedPath, UsageError
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A workflow directory of one's own; what loading it did to Python is undone."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
-    before = set(sys.modules)
-    made = tmp_path / "workflows"
-    made.mkdir(mode=0o755)
-    yield made
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-
-
-def write(directory: Path, name: str, text: str) -> Path:
-    path = directory / name
-    path.parent.mkdir(exist_ok=True, mode=0o755)
-    previous = path.stat().st_mtime_ns if path.exists() else 0
-    path.write_text(dedent(text))
-    path.chmod(0o644)
-    # A file written twice within one tick of the clock still changed.
-    os.utime(path, ns=(previous + 1_000_000_000, previous + 1_000_000_000))
-    return path
-
-
-ONE = """
-    from yieldstar_cli import workflow
-
-    @workflow
-    async def {name}(step) -> str:
-        return "{name}"
-"""
+def directory(tmp_path: Path):
+    """A workflow directory of one's own."""
+    with own_directory(tmp_path) as made:
+        yield made
 
 
 # --- names and signatures --------------------------------------------------------------------

@@ -87,12 +87,12 @@ class Loading:
         self._directory = directory
         self._check = check
 
-    def prepare(self, *, stale: Sequence[Path] | None = None) -> None:
+    def prepare(self, chosen: Sequence[Path] | None = None) -> None:
         """Make the directory importable, and forget its modules that are to run afresh.
 
-        `stale` names their files; None means all of the directory's that we loaded.
+        Those are `chosen` (None: all that we loaded) and every one whose file has changed since.
         """
-        self._forget(None if stale is None else {str(path) for path in stale})
+        self._forget(None if chosen is None else {str(path) for path in chosen})
         root = str(self._directory)
         if not any(getattr(hook, "directory", None) == root for hook in sys.path_hooks):
             sys.path_hooks.insert(0, _hook(root, self._check))
@@ -135,7 +135,7 @@ class Loading:
             if not _is_ours(module):
                 continue
             here = getattr(module, _OURS) == root
-            if (here and (files is None or module.__file__ in files)) or (
+            if (here and (files is None or module.__file__ in files or _changed(module))) or (
                 not here and name.partition(".")[0] in stems
             ):
                 del sys.modules[name]
@@ -147,11 +147,13 @@ class _SourceLoader(SourceFileLoader):
     def __init__(self, fullname: str, path: str, check: Check) -> None:
         super().__init__(fullname, path)
         self._check = check
+        self.state = ""
 
     def get_code(self, fullname: str) -> CodeType:
         """The module's code, compiled from the file as it is now."""
         path = self.get_filename(fullname)
         self._check(Path(path))
+        self.state = state_of(Path(path))
         code: CodeType = self.source_to_code(self.get_data(path), path)
         return code
 
@@ -197,6 +199,15 @@ def _under(path: str, root: str) -> bool:
 
 def _is_ours(module: ModuleType) -> bool:
     return isinstance(module, ModuleType) and _OURS in vars(module)
+
+
+def _changed(module: ModuleType) -> bool:
+    loader = module.__loader__
+    return (
+        isinstance(loader, _SourceLoader)
+        and module.__file__ is not None
+        and state_of(Path(module.__file__)) != loader.state
+    )
 
 
 def _same_file(module: ModuleType, path: Path) -> bool:

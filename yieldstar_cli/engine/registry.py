@@ -67,7 +67,7 @@ class Registry:
 
     @property
     def files(self) -> list[str]:
-        """The files that were read, in order."""
+        """The files that were loaded, or tried, in order."""
         return [str(path) for path in sorted(self._files)]
 
     def latest(self, workflow_id: str) -> Definition | None:
@@ -90,12 +90,25 @@ class Registry:
                 return str(path)
         raise KeyError(key)
 
+    def declared(self, file: str) -> tuple[Definition, ...]:
+        """What `file` registers, names included that another file claims too."""
+        return self._files[Path(file)].definitions
+
+    def own_errors(self) -> list[LoadError]:
+        """What is wrong with single files, conflicts between them left aside."""
+        found = []
+        for path in sorted(self._files):
+            loaded = self._files[path]
+            found += [loaded.error] if loaded.error else []
+            found += loaded.refused
+        return found
+
     def load(self, only: Collection[Path] | None = None) -> None:
         """Execute the directory's modules, or those of `only`, and take up what they register."""
         present = modules.workflow_files(self.directory)
         chosen = [path for path in present if only is None or path in only]
         loading = modules.Loading(self.directory, self._trust.check)
-        loading.prepare(stale=None if only is None else self._stale(chosen))
+        loading.prepare(None if only is None else chosen)
         try:
             for path in chosen:
                 self._files[path] = self._load_file(loading, path)
@@ -129,14 +142,6 @@ class Registry:
         elif gone:
             self._gather()
         return {str(path) for path in changed}
-
-    def _stale(self, chosen: Sequence[Path]) -> list[Path]:
-        stale = list(chosen)
-        for path in chosen:
-            before = self._files.get(path)
-            if before is not None:
-                stale += [p for p, state in before.states if modules.state_of(p) != state]
-        return stale
 
     def _load_file(self, loading: modules.Loading, path: Path) -> _Loaded:
         on = (path, *modules.local_imports(path, self.directory))
@@ -197,11 +202,7 @@ class Registry:
                 # One function reached through two modules is one registration.
                 place = (os.path.realpath(d.file), d.line, 0)
                 found.setdefault((d.workflow_id, d.version), {}).setdefault(place, d)
-        self.errors = []
-        for path in sorted(self._files):
-            loaded = self._files[path]
-            self.errors += [loaded.error] if loaded.error else []
-            self.errors += loaded.refused
+        self.errors = self.own_errors()
         self.definitions = {}
         for key, places in found.items():
             if len(places) == 1:

@@ -33,27 +33,20 @@ def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
             )
     only = taken[0]
     if len(taken) == 1 and only.kind is not only.KEYWORD_ONLY and is_record(hints[only.name]):
+        _check_storable(fn, "params", hints[only.name])
         return hints[only.name], False
     from yieldstar_cli.params import struct_from_signature
 
     try:
         return struct_from_signature(fn, skip_first=skip_first), True
-    except (TypeError, ValueError, NameError) as error:
+    except (TypeError, ValueError, NameError, AttributeError) as error:
         raise InvalidWorkflow(f"the arguments of {fn.__name__} cannot be params: {error}") from None
 
 
 def result_of(fn: Callable[..., Any]) -> Any:
     """The return type of a workflow, or Any. Raises InvalidWorkflow for what cannot be stored."""
     annotated = _usable(resolved_hints(fn).get("return", Any))
-    from yieldstar_cli.codec import check_type
-
-    try:
-        check_type(annotated)
-    except (TypeError, ValueError) as error:
-        raise InvalidWorkflow(
-            f"the result of {fn.__name__} cannot be stored: {error}",
-            why=("A result is read back as the type that is annotated.",),
-        ) from None
+    _check_storable(fn, "result", annotated)
     return annotated
 
 
@@ -109,6 +102,18 @@ def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
             f"an annotation of {fn.__name__} cannot be resolved: {error}",
             why=("Values are stored and read back by their types, so these must exist.",),
             remedy=("import the name in the module itself, not only for type checkers",),
+        ) from None
+
+
+def _check_storable(fn: Callable[..., Any], what: str, annotated: Any) -> None:
+    from yieldstar_cli.codec import check_type
+
+    try:
+        check_type(annotated)
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        raise InvalidWorkflow(
+            f"the {what} of {fn.__name__} cannot be stored: {error}",
+            why=("Values are read back as the type that is annotated.",),
         ) from None
 
 

@@ -1,0 +1,637 @@
+"""The Python SDK: trigger, get, wait and wake over a real file (spec K4, K10)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.workflow_files import ONE, own_directory, write
+from yieldstar_cli import codec, failures, open_runtime, workflow
+from yieldstar_cli.engine.scope import in_workflow_body
+from yieldstar_cli.errors import (
+    ExecutionAdmissionError,
+    ExecutionCancelled,
+    ExecutionFailed,
+    ExecutionIdConflict,
+    ExecutionNotFound,
+    InvalidExecutionEvent,
+    InvalidParams,
+    MisplacedCall,
+    NoDatabase,
+    UndecodableRecord,
+    UnknownWorkflow,
+    UntrustedPath,
+    UsageError,
+    WaitTimeout,
+    WorkflowImportFailed,
+)
+from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Status
+from yieldstar_cli.project import find_project
+from yieldstar_cli.runtime import ExecutionRef, Runtime, open_storage
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+
+
+class Charge(msgspec.Struct):
+    order: int
+    note: str = "by card"
+
+
+class Receipt(msgspec.Struct):
+    charged: int
+
+
+@workflow
+async def charge_order(step, p: Charge) -> Receipt:
+    return Receipt(p.order)
+
+
+@workflow
+async def greet(step, name: str, times: int = 1) -> str:
+    return name * times
+
+
+@workflow(version=3)
+async def no_params(step) -> None: ...
+
+
+CHARGE = """
+    import msgspec
+    from yieldstar_cli import workflow
+
+    class Charge(msgspec.Struct):
+        order: int
+        note: str = "by card"
+
+    @workflow
+    async def charge_order(step, p: Charge) -> int:
+        return p.order
+"""
+
+
+@pytest.fixture
+def project_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The current directory is a project with an empty `workflows/`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("YS_DB", raising=False)
+    monkeypatch.delenv("YS_WORKFLOWS", raising=False)
+    with own_directory(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture
+def workflows(project_dir: Path) -> Path:
+    return project_dir / "workflows"
+
+
+@pytest.fixture
+def runtime(project_dir: Path):
+    with open_runtime() as opened:
+        yield opened
+
+
+@pytest.fixture
+def worker(runtime: Runtime, project_dir: Path):
+    """Another connection to the same file, which claims and acknowledges."""
+    other = SqliteStorage(project_dir / "ys.db")
+    yield other
+    other.close()
+
+
+def end(worker: SqliteStorage, outcome: Completed | Failed | CancelledOutcome) -> None:
+    for delivery in worker.executions.claim_due(now=2**41):
+        worker.executions.acknowledge(delivery, outcome)
+
+
+def stored(runtime: Runtime, ref: ExecutionRef) -> object:
+    record = runtime.get(ref)
+    assert record is not None
+    return record.params
+
+
+# --- trigger ---------------------------------------------------------------------------------
+
+
+def test_a_triggered_execution_is_on_record(runtime: Runtime):
+    """spec K10, E1, E4: params as validated, defaults filled in."""
+    ref = runtime.trigger(charge_order, Charge(42), id="order-42", context={"by": "ann"})
+
+    record = runtime.get("order-42")
+    assert str(ref) == ref.execution_id == "order-42"
+    assert record is not None
+    assert (record.workflow_id, record.version) == ("charge-order", 1)
+    assert record.params == {"order": 42, "note": "by card"}
+    assert record.context == {"by": "ann"}
+    assert record.status is Status.ADMITTED
+
+
+def test_a_reference_cannot_be_changed(runtime: Runtime):
+    """spec K10: a frozen reference."""
+    ref = runtime.trigger(charge_order, Charge(42))
+
+    with pytest.raises(AttributeError):
+        ref.execution_id = "other"  # type: ignore[misc]
+    assert ref.execution_id.startswith("charge-order-")
+    assert ref == ExecutionRef(ref.execution_id)
+
+
+def test_params_may_be_an_instance_a_mapping_or_keywords(runtime: Runtime):
+    """spec R1, V4: the workflow's own type, or a mapping that fits it."""
+    by_mapping = runtime.trigger(charge_order, {"order": 7})
+    by_keywords = runtime.trigger(greet, {"name": "Ann"})
+    none = runtime.trigger(no_params)
+
+    assert stored(runtime, by_mapping) == {"order": 7, "note": "by card"}
+    assert stored(runtime, by_keywords) == {"name": "Ann", "times": 1}
+    assert stored(runtime, none) == {}
+    assert runtime.get(none).version == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "params.order"),
+        ({"order": "4x"}, "expected int"),
+        ({"order": 1, "oder": 2}, "params.oder"),
+        ([1], "expected Charge"),
+        (None, "params.order"),
+    ],
+)
+def test_params_that_do_not_fit_are_refused_and_nothing_is_stored(runtime, params, words):
+    """spec E4, V4: named by their place; `.code` is the RFC's or `INVALID_PARAMS`."""
+    with pytest.raises(InvalidParams, match=words) as refused:
+        runtime.trigger(charge_order, params, id="order-1")
+
+    assert isinstance(refused.value, ExecutionAdmissionError)
+    assert refused.value.code == "INVALID_PARAMS"
+    assert runtime.get("order-1") is None
+
+
+def test_params_beyond_the_limit_of_the_project_are_refused(project_dir: Path):
+    """spec V2: with its size; `max_value` of ys.toml counts."""
+    (project_dir / "ys.toml").write_text("max_value = 100\n")
+
+    with open_runtime() as runtime, pytest.raises(InvalidExecutionEvent, match="limit of 100"):
+        runtime.trigger(greet, {"name": "x" * 200}, id="long")
+
+
+def test_an_id_in_use_is_a_conflict_that_says_by_what(runtime: Runtime):
+    """RFC 001; spec E3."""
+    runtime.trigger(charge_order, Charge(1), id="order-1")
+
+    with pytest.raises(ExecutionIdConflict) as refused:
+        runtime.trigger(charge_order, Charge(2), id="order-1")
+
+    assert refused.value.code == "EXECUTION_ID_CONFLICT"
+    assert (refused.value.workflow_id, refused.value.status) == ("charge-order", "admitted")
+    assert runtime.get("order-1").params["order"] == 1
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 256, "a\nb", " a", "a ", "\ud800", 7])
+def test_an_invalid_id_is_an_invalid_event(runtime: Runtime, bad):
+    """case 23; spec E2: naming `execution_id`."""
+    with pytest.raises(InvalidExecutionEvent) as refused:
+        runtime.trigger(charge_order, Charge(1), id=bad)
+
+    assert refused.value.place == "execution_id"
+    assert refused.value.code == "INVALID_EXECUTION_EVENT"
+
+
+@pytest.mark.parametrize(
+    "good", ["-lead", "a/b", "..", "a b", "\u00e9", "e\u0301", "%41", "'; --", "漢" * 85]
+)
+def test_a_valid_id_comes_back_byte_for_byte(runtime: Runtime, good: str):
+    """case 23; spec E2: no normalisation, no folding."""
+    assert runtime.trigger(charge_order, Charge(1), id=good).execution_id == good
+    assert runtime.get(good).execution_id == good
+
+
+def test_ids_that_differ_in_case_or_form_are_different(runtime: Runtime):
+    """cases 23, 24; spec E2."""
+    for name in ("order-42", "Order-42", "\u00e9", "e\u0301"):
+        runtime.trigger(charge_order, Charge(1), id=name)
+
+    assert runtime.get("ORDER-42") is None
+
+
+def test_context_that_would_not_come_back_is_refused(runtime: Runtime):
+    """spec E4: context maps strings to values, each stored exactly."""
+    for bad in ({1: "x"}, {"x": object()}, [1]):
+        with pytest.raises(InvalidExecutionEvent, match="context"):
+            runtime.trigger(charge_order, Charge(1), id="c", context=bad)  # type: ignore[arg-type]
+
+    assert runtime.get("c") is None
+
+
+def test_an_execution_may_be_admitted_for_later(runtime: Runtime):
+    """spec E1: its first wake at the moment asked for, a datetime or milliseconds."""
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+
+    by_date = runtime.trigger(charge_order, Charge(1), at=moment)
+    by_number = runtime.trigger(charge_order, Charge(1), at=5_000)
+
+    assert runtime.get(by_date).due_at == int(moment.timestamp() * 1000)
+    assert runtime.get(by_number).due_at == 5_000
+    with pytest.raises(InvalidExecutionEvent, match="time zone"):
+        runtime.trigger(charge_order, Charge(1), at=datetime(2030, 1, 1))
+
+
+# --- by name: the catalog --------------------------------------------------------------------
+
+
+def test_a_name_is_checked_against_the_modules(runtime: Runtime, workflows: Path):
+    """spec K4: params too."""
+    write(workflows, "charge.py", CHARGE)
+
+    ref = runtime.trigger("charge-order", {"order": 42}, id="order-42")
+    with pytest.raises(InvalidParams, match=r"params\.order"):
+        runtime.trigger("charge-order", {"order": "no"})
+
+    assert stored(runtime, ref) == {"order": 42, "note": "by card"}
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_and_what_failed(runtime, workflows: Path):
+    """case 22; spec K4: files read, files that failed, with the line; nothing stored."""
+    write(workflows, "charge.py", CHARGE)
+    write(workflows, "broken.py", "x = 1\nboom\n")
+
+    with pytest.raises(UnknownWorkflow) as refused:
+        runtime.trigger("charge-ordr", {}, id="order-1")
+
+    said = "\n".join(refused.value.why)
+    assert "Did you mean charge-order?" in said
+    assert "charge.py" in said
+    assert "broken.py does not load: line 2: NameError" in said
+    assert runtime.get("order-1") is None
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "os.system", "a.b", "__main__", "evil\0"])
+def test_a_name_is_never_a_path_or_an_import(runtime: Runtime, workflows: Path, name: str):
+    """case S2; spec R1."""
+    with pytest.raises(InvalidExecutionEvent, match="workflow_id"):
+        runtime.trigger(name, {})
+
+
+def test_only_what_changed_is_loaded_again(runtime: Runtime, workflows: Path, project_dir: Path):
+    """spec K4: the cache answers by modification time and size."""
+    counts = "from pathlib import Path\nwith Path(__file__ + '.ran').open('a') as f: f.write('x')\n"
+    one = write(workflows, "one.py", counts)
+    two = write(workflows, "two.py", counts)
+    write(workflows, "charge.py", CHARGE)
+
+    def ran(path: Path) -> int:
+        return len(Path(f"{path}.ran").read_text())
+
+    runtime.trigger("charge-order", {"order": 1})
+    runtime.trigger("charge-order", {"order": 2})
+    assert (ran(one), ran(two)) == (1, 1)
+    write(workflows, "two.py", counts)
+    runtime.trigger("charge-order", {"order": 3})
+    assert (ran(one), ran(two)) == (1, 2)
+    with open_runtime() as other:
+        other.trigger("charge-order", {"order": 4})
+    assert (ran(one), ran(two)) == (1, 2)
+
+
+def test_a_change_in_what_a_module_imports_counts_as_its_own(runtime: Runtime, workflows: Path):
+    """spec K4: the params of one module may be declared in another."""
+    write(workflows, "pay.py", """
+        from _types import Pay
+        from yieldstar_cli import workflow
+
+        @workflow
+        async def pay(step, p: Pay) -> None: ...
+    """)  # fmt: skip
+    write(workflows, "_types.py", "import msgspec\nclass Pay(msgspec.Struct):\n    n: int\n")
+    runtime.trigger("pay", {"n": 1})
+
+    write(workflows, "_types.py", "import msgspec\nclass Pay(msgspec.Struct):\n    n: str\n")
+
+    with pytest.raises(InvalidParams):
+        runtime.trigger("pay", {"n": 1})
+    assert stored(runtime, runtime.trigger("pay", {"n": "one"})) == {"n": "one"}
+
+
+def test_a_removed_module_takes_its_workflows_with_it(runtime: Runtime, workflows: Path):
+    """spec K4."""
+    path = write(workflows, "charge.py", CHARGE)
+    runtime.trigger("charge-order", {"order": 1})
+
+    path.unlink()
+
+    with pytest.raises(UnknownWorkflow, match="charge-order"):
+        runtime.trigger("charge-order", {"order": 1})
+
+
+def test_a_module_that_breaks_later_is_no_longer_known(runtime: Runtime, workflows: Path):
+    """spec K4: what a trigger is checked against is what a worker would load now."""
+    write(workflows, "charge.py", CHARGE)
+    runtime.trigger("charge-order", {"order": 1})
+
+    write(workflows, "charge.py", "oops\n")
+
+    with pytest.raises(UnknownWorkflow) as refused:
+        runtime.trigger("charge-order", {"order": 1})
+    assert "charge.py does not load: line 1: NameError" in "\n".join(refused.value.why)
+
+
+def test_two_workflows_of_one_name_are_said_also_from_the_cache(runtime, workflows: Path):
+    """case B66; spec K4."""
+    write(workflows, "billing.py", ONE.format(name="process"))
+    write(workflows, "shipping.py", ONE.format(name="process"))
+
+    for _ in range(2):
+        with pytest.raises(WorkflowImportFailed) as refused:
+            runtime.trigger("process", {})
+        assert "billing.py:4" in refused.value.message
+        assert "shipping.py:4" in refused.value.message
+
+
+def test_a_name_takes_the_latest_version(runtime: Runtime, workflows: Path):
+    """spec R11."""
+    write(workflows, "old.py", ONE.format(name="pay"))
+    write(workflows, "new.py", ONE.format(name="pay").replace("@workflow", "@workflow(version=2)"))
+
+    assert runtime.get(runtime.trigger("pay")).version == 2
+
+
+def test_a_type_that_only_its_module_can_check_is_checked_by_it(runtime, workflows: Path):
+    """spec K4: code of the author's runs when the value is made."""
+    write(workflows, "pay.py", """
+        import msgspec
+        from yieldstar_cli import workflow
+
+        class Pay(msgspec.Struct):
+            cents: int
+
+            def __post_init__(self):
+                if self.cents < 0:
+                    raise ValueError("cents must not be negative")
+
+        @workflow
+        async def pay(step, p: Pay) -> None: ...
+    """)  # fmt: skip
+
+    for _ in range(2):
+        assert stored(runtime, runtime.trigger("pay", {"cents": 5})) == {"cents": 5}
+        with pytest.raises(InvalidParams, match="must not be negative"):
+            runtime.trigger("pay", {"cents": -5})
+
+
+def test_instances_may_be_given_by_name_too(runtime: Runtime, workflows: Path):
+    """spec K10: workflow or name; nested Structs and dataclasses are opened."""
+    write(workflows, "ship.py", """
+        from dataclasses import dataclass
+        import msgspec
+        from yieldstar_cli import workflow
+
+        @dataclass
+        class Place:
+            town: str
+
+        class Ship(msgspec.Struct):
+            to: list[Place]
+
+        @workflow
+        async def ship(step, p: Ship) -> None: ...
+    """)  # fmt: skip
+
+    @dataclass
+    class Place:
+        town: str
+
+    class Ship(msgspec.Struct):
+        to: list[Place]
+
+    for _ in range(2):
+        ref = runtime.trigger("ship", Ship([Place("Ulm")]))
+        assert stored(runtime, ref) == {"to": [{"town": "Ulm"}]}
+
+
+def test_without_a_workflow_directory_a_name_is_admitted_as_it_is(project_dir: Path):
+    """case 22; spec K4: through the API it is admitted, and waits for its code."""
+    (project_dir / "workflows").rmdir()
+    (project_dir / "ys.toml").touch()
+
+    with open_runtime() as runtime:
+        ref = runtime.trigger("anything", {"n": (1, 2)})
+        assert stored(runtime, ref) == {"n": (1, 2)}
+        assert stored(runtime, runtime.trigger("anything")) == {}
+    (project_dir / "workflows").mkdir()
+
+
+def test_an_untrusted_workflow_directory_is_refused_unless_named(project_dir, workflows: Path):
+    """case S3; spec K5: nothing of it is loaded."""
+    write(workflows, "charge.py", CHARGE)
+    workflows.chmod(0o777)
+
+    with open_runtime() as runtime, pytest.raises(UntrustedPath):
+        runtime.trigger("charge-order", {"order": 1})
+    assert "charge" not in sys.modules
+    with open_runtime(trust_dirs=[workflows]) as runtime:
+        runtime.trigger("charge-order", {"order": 1})
+
+
+def test_looking_never_loads_a_module(runtime: Runtime, workflows: Path):
+    """case S1; spec K4: get, wait and wake read the record alone."""
+    runtime.trigger(charge_order, Charge(1), id="order-1")
+    write(workflows, "charge_order.py", "open('imported', 'w')\n")
+
+    runtime.get("order-1")
+    runtime.wake("order-1")
+    with pytest.raises(WaitTimeout):
+        runtime.wait("order-1", timeout=0)
+
+    assert not Path("imported").exists()
+
+
+# --- wait ------------------------------------------------------------------------------------
+
+
+def test_a_result_comes_back_as_the_workflows_own_type(runtime: Runtime, worker):
+    """spec K10: typed by the workflow object, plain by the ID."""
+    ref = runtime.trigger(charge_order, Charge(42), id="order-42")
+    end(worker, Completed(codec.encode(Receipt(42), Receipt)))
+
+    assert runtime.wait(ref) == Receipt(42)
+    assert runtime.wait("order-42") == {"charged": 42}
+
+
+def test_waiting_sees_the_end_when_it_comes(project_dir: Path):
+    """spec K10: another process ends it while this one waits."""
+    project = find_project()
+    worker = SqliteStorage(project.db, create=True)
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 50:
+            end(worker, Completed("7"))
+
+    with Runtime(open_storage(project), project, rest=rest) as runtime:
+        ref = runtime.trigger(no_params)
+        assert runtime.wait(ref.execution_id) == 7
+    worker.close()
+
+    assert len(rests) == 50
+    assert rests[0] < rests[10] <= 0.1
+    assert max(rests) <= 0.1
+
+
+def test_a_failed_execution_raises_what_failed(runtime: Runtime, worker):
+    """spec K10, E11."""
+    ref = runtime.trigger(charge_order, Charge(1), id="order-1")
+    end(worker, Failed(failures.encode_error(ValueError("no card"))))
+
+    with pytest.raises(ExecutionFailed) as failed:
+        runtime.wait(ref)
+
+    assert (failed.value.execution_id, failed.value.error_name) == ("order-1", "ValueError")
+    assert failed.value.error_message == "no card"
+
+
+def test_a_cancelled_execution_raises_that_it_was_cancelled(runtime: Runtime, worker):
+    """spec K10."""
+    ref = runtime.trigger(charge_order, Charge(1))
+    end(worker, CancelledOutcome("too late"))
+
+    with pytest.raises(ExecutionCancelled) as cancelled:
+        runtime.wait(ref)
+
+    assert cancelled.value.why == ("too late",)
+
+
+def test_waiting_ends_in_time_and_changes_nothing(runtime: Runtime):
+    """spec K10: a TimeoutError."""
+    ref = runtime.trigger(charge_order, Charge(1))
+    before = runtime.get(ref)
+
+    for span in (0, "1ms", -1):
+        with pytest.raises(TimeoutError):
+            runtime.wait(ref, timeout=span)
+
+    assert runtime.get(ref) == before
+
+
+def test_a_timeout_that_is_no_span_is_a_usage_error(runtime: Runtime):
+    """spec V3."""
+    ref = runtime.trigger(charge_order, Charge(1))
+
+    with pytest.raises(UsageError, match="10s or 10m"):
+        runtime.wait(ref, timeout="10")
+
+
+def test_an_unknown_id_is_not_waited_for(runtime: Runtime):
+    """spec K10: with the nearest IDs."""
+    runtime.trigger(charge_order, Charge(1), id="order-42")
+
+    with pytest.raises(ExecutionNotFound) as refused:
+        runtime.wait("order-43")
+
+    assert "order-42" in refused.value.why[0]
+
+
+def test_a_result_that_no_longer_fits_its_type_is_said(runtime: Runtime, worker):
+    """spec V3: no traceback of a decoder's."""
+    ref = runtime.trigger(charge_order, Charge(1), id="order-1")
+    end(worker, Completed('"text"'))
+
+    with pytest.raises(UndecodableRecord, match="order-1"):
+        runtime.wait(ref)
+    assert runtime.wait("order-1") == "text"
+
+
+# --- wake, and use ---------------------------------------------------------------------------
+
+
+def test_a_wake_answers_what_became_of_it(runtime: Runtime, worker):
+    """RFC 001; spec E6, K10."""
+    ref = runtime.trigger(charge_order, Charge(1), at=2**40)
+
+    assert runtime.wake(ref, at=5_000) == "requested"
+    assert runtime.get(ref).due_at == 5_000
+    assert runtime.wake(ref, at=datetime(1970, 1, 1, 0, 0, 4, tzinfo=UTC)) == "requested"
+    assert runtime.get(ref).due_at == 4_000
+    end(worker, Completed("1"))
+    assert runtime.wake(ref) == "ignored"
+    with pytest.raises(ExecutionNotFound):
+        runtime.wake("nobody")
+
+
+def test_a_runtime_in_a_workflow_function_is_a_fault_of_the_code(runtime: Runtime):
+    """spec R9: a replay would use it again."""
+    token = in_workflow_body.set(True)
+    try:
+        for use in (
+            lambda: runtime.trigger(charge_order, Charge(1), id="x"),
+            lambda: runtime.get("x"),
+            lambda: runtime.wait("x"),
+            lambda: runtime.wake("x"),
+        ):
+            with pytest.raises(MisplacedCall, match="workflow function"):
+                use()
+    finally:
+        in_workflow_body.reset(token)
+
+    assert runtime.get("x") is None
+
+
+def test_many_threads_may_share_one_runtime(runtime: Runtime):
+    """spec K10: thread-safe."""
+    errors: list[BaseException] = []
+
+    def admit(thread: int) -> None:
+        try:
+            for n in range(10):
+                ref = runtime.trigger(charge_order, Charge(n), id=f"{thread}-{n}")
+                assert stored(runtime, ref)["order"] == n
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=admit, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert runtime.get("7-9") is not None
+
+
+def test_a_closed_runtime_says_so(project_dir: Path):
+    """spec V3; closing twice is harmless."""
+    with open_runtime() as runtime:
+        pass
+    runtime.close()
+
+    with pytest.raises(UsageError, match="closed"):
+        runtime.get("x")
+
+
+def test_no_database_is_made_where_there_is_no_project(tmp_path, monkeypatch):
+    """case 34; spec K8: `NO_DATABASE`, nothing created."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    with pytest.raises(NoDatabase, match="no project") as refused:
+        open_runtime()
+
+    assert refused.value.exit_code == 10
+    assert os.listdir(tmp_path) == []
+    open_runtime("here.db").close()
+    assert (tmp_path / "here.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_database_that_others_can_write_is_refused(runtime: Runtime, project_dir: Path):
+    """spec K5: and named by `trust_dirs` it is opened."""
+    (project_dir / "ys.db").chmod(0o666)
+
+    with pytest.raises(UntrustedPath, match=r"ys\.db can be written by everybody"):
+        open_runtime()
+    open_runtime(trust_dirs=[project_dir]).close()

@@ -1,0 +1,347 @@
+"""The Python SDK: chooses the storage adapter, and triggers, reads, awaits and wakes (spec K10)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from yieldstar_cli import clock as time
+from yieldstar_cli.engine.retry import Span
+from yieldstar_cli.engine.scope import in_workflow_body
+from yieldstar_cli.errors import (
+    ExecutionCancelled,
+    ExecutionFailed,
+    ExecutionNotFound,
+    InvalidExecutionEvent,
+    MisplacedCall,
+    NoDatabase,
+    UndecodableRecord,
+    UsageError,
+    WaitTimeout,
+)
+from yieldstar_cli.ids import Chance, SystemChance
+from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed, WakeAnswer
+from yieldstar_cli.project import Project, find_project
+from yieldstar_cli.trust import Trust
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.authoring import Workflow
+    from yieldstar_cli.storage.contract import Storage
+
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+#: How long `wait` rests between looks, in seconds: short at first, then longer.
+_SHORTEST_REST = 0.005
+_LONGEST_REST = 0.1
+#: After how many looks without a change `wait` reads the record all the same.
+_LOOKS = 20
+
+Moment = datetime | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRef(Generic[R_co]):
+    """Names one execution; its `str()` is the execution ID. `R_co` is the result's type."""
+
+    execution_id: str
+    #: What `wait` decodes the result to.
+    result_type: Any = field(default=Any, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.execution_id
+
+
+class Runtime:
+    """One open database, for programs: synchronous, thread-safe, a context manager.
+
+    Made by `open_runtime`. Calls raise the errors of `errors.py`; all but those about a commit
+    of unknown fate leave everything as it was. Source: spec K10.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        project: Project,
+        *,
+        trust: Trust | None = None,
+        clock: time.Clock | None = None,
+        rest: Callable[[float], object] | None = None,
+    ) -> None:
+        self._storage = storage
+        self._project = project
+        self._trust = trust or Trust()
+        self._clock = clock or time.SystemClock()
+        self._rest = rest or threading.Event().wait
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def project(self) -> Project:
+        """Where this runtime works."""
+        return self._project
+
+    @overload
+    def trigger(
+        self,
+        workflow: Workflow[[T], R],
+        params: T,
+        *,
+        id: str | None = None,
+        context: Mapping[str, object] | None = None,
+        at: Moment | None = None,
+    ) -> ExecutionRef[R]: ...
+    @overload
+    def trigger(
+        self,
+        workflow: Workflow[[], R],
+        *,
+        id: str | None = None,
+        context: Mapping[str, object] | None = None,
+        at: Moment | None = None,
+    ) -> ExecutionRef[R]: ...
+    @overload
+    def trigger(
+        self,
+        workflow: Workflow[..., R],
+        params: Mapping[str, object],
+        *,
+        id: str | None = None,
+        context: Mapping[str, object] | None = None,
+        at: Moment | None = None,
+    ) -> ExecutionRef[R]: ...
+    @overload
+    def trigger(
+        self,
+        workflow: str,
+        params: object = None,
+        *,
+        id: str | None = None,
+        context: Mapping[str, object] | None = None,
+        at: Moment | None = None,
+    ) -> ExecutionRef[Any]: ...
+    def trigger(
+        self,
+        workflow: Workflow[..., Any] | str,
+        params: object = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the contract's word
+        context: Mapping[str, object] | None = None,
+        at: Moment | None = None,
+    ) -> ExecutionRef[Any]:
+        """Admit one execution; it is durable when this returns, and a worker runs it.
+
+        `params` are the workflow's own type or a mapping of its fields; defaults are filled in.
+        `at` (an aware datetime, or UTC milliseconds) is the first wake, by default now. Raises
+        ExecutionIdConflict for an `id` in use, InvalidExecutionEvent or InvalidParams for what
+        cannot be stored or does not fit, UnknownWorkflow for a name no module has.
+        Source: RFC 001, Admission; spec E1-E4, K4.
+        """
+        from yieldstar_cli import checking
+
+        with self._working() as storage:
+            target = (
+                checking.by_name(storage, self._project, workflow, trust=self._trust)
+                if isinstance(workflow, str)
+                else checking.by_object(workflow)
+            )
+            record = storage.executions.admit(
+                workflow_id=target.workflow_id,
+                params=target.fit(params, limit=self._project.settings.max_value),
+                context=context,
+                execution_id=id,
+                at=None if at is None else _moment(at),
+                version=target.version,
+            )
+        return ExecutionRef(record.execution_id, target.result_type)
+
+    def get(self, execution: str | ExecutionRef[Any]) -> ExecutionRecord | None:
+        """The record, or None. Source: RFC 001, Runtime API; spec E5."""
+        with self._working() as storage:
+            return storage.executions.get(str(execution))
+
+    @overload
+    def wait(self, execution: ExecutionRef[R], timeout: Span | None = None) -> R: ...
+    @overload
+    def wait(self, execution: str, timeout: Span | None = None) -> Any: ...
+    def wait(self, execution: str | ExecutionRef[Any], timeout: Span | None = None) -> Any:
+        """Block until the execution has ended and return its result; runs nothing itself.
+
+        The result has the workflow's own type if `execution` came from triggering a workflow
+        object, else it is plain data. `timeout` is a span ("10s", or seconds). Raises
+        ExecutionFailed, ExecutionCancelled, ExecutionNotFound, and WaitTimeout (a TimeoutError),
+        which changes nothing. Source: spec K10.
+        """
+        execution_id = str(execution)
+        until = None if timeout is None else time.monotonic_ms() + _span_ms(timeout)
+        seen, looks, rest = -1, 0, _SHORTEST_REST
+        while True:
+            with self._working() as storage:
+                now = storage.changes()
+                if now != seen or looks >= _LOOKS:
+                    record = self._found(storage, execution_id)
+                    if record.outcome is not None:
+                        return _result(record, execution)
+                    rest = _SHORTEST_REST if now != seen else rest
+                    seen, looks = now, 0
+            left = None if until is None else (until - time.monotonic_ms()) / 1000
+            if left is not None and left <= 0:
+                raise WaitTimeout(
+                    f"execution {execution_id!r} has not ended in time",
+                    why=("Nothing was changed; it goes on.",),
+                    remedy=(f"ys show {execution_id}",),
+                )
+            self._rest(rest if left is None else min(rest, left))
+            looks += 1
+            rest = min(rest * 1.5, _LONGEST_REST)
+
+    def wake(self, execution: str | ExecutionRef[Any], at: Moment | None = None) -> WakeAnswer:
+        """Ask for a look at the execution now, or at `at`, and end its hold, as `ys wake` does.
+
+        Answers "requested", or "ignored" if it has ended. Raises ExecutionNotFound.
+        Source: RFC 001, Wakes; spec E6, E12.
+        """
+        with self._working() as storage:
+            return storage.executions.wake(str(execution), None if at is None else _moment(at))
+
+    def close(self) -> None:
+        """Close the database; again is harmless."""
+        with self._lock:
+            self._closed = True
+            self._storage.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _working(self) -> _Working:
+        if in_workflow_body.get():
+            raise MisplacedCall(
+                "a Runtime was used in a workflow function, where a replay would use it again",
+                remedy="call it in a step: await step.run(fn, …)",
+            )
+        return _Working(self._lock, self._storage, lambda: self._closed)
+
+    def _found(self, storage: Storage, execution_id: str) -> ExecutionRecord:
+        record = storage.executions.get(execution_id)
+        if record is not None:
+            return record
+        near = storage.reader.nearest_ids(execution_id)
+        why = (f"Did you mean {', '.join(near)}?",) if near else ()
+        raise ExecutionNotFound(execution_id, why=why)
+
+
+class _Working:
+    """One use of the connection, by one thread at a time."""
+
+    def __init__(self, lock: threading.Lock, storage: Storage, closed: Callable[[], bool]) -> None:
+        self._lock = lock
+        self._storage = storage
+        self._closed = closed
+
+    def __enter__(self) -> Storage:
+        self._lock.acquire()
+        if self._closed():
+            self._lock.release()
+            raise UsageError("this runtime is closed", remedy=("open_runtime()",))
+        return self._storage
+
+    def __exit__(self, *exc: object) -> None:
+        self._lock.release()
+
+
+def open_runtime(
+    db: str | Path | None = None,
+    workflows: str | Path | None = None,
+    *,
+    trust_dirs: Sequence[str | Path] = (),
+) -> Runtime:
+    """Open the project's database for a program; makes it where spec K8 allows.
+
+    `db` and `workflows` name others than the project's, as `--db` and `--workflows` do, and
+    `trust_dirs` as `--trust-dir` does. Raises the StorageError family, UntrustedPath, UsageError.
+    """
+    project = find_project(db=db, workflows=workflows)
+    trust = Trust(tuple(Path(directory).resolve() for directory in trust_dirs))
+    return Runtime(open_storage(project, create=True, trust=trust), project, trust=trust)
+
+
+def open_storage(
+    project: Project,
+    *,
+    create: bool = False,
+    readonly: bool = False,
+    trust: Trust | None = None,
+    clock: time.Clock | None = None,
+    chance: Chance | None = None,
+) -> Storage:
+    """The project's database, checked and open. Only with `create`, and only where the project
+    allows it, is it made. Raises NoDatabase, UntrustedPath and the other StorageErrors.
+    Source: spec K5, K8.
+    """
+    from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+
+    if create and not project.may_create and not project.db.exists():
+        raise NoDatabase(
+            f"there is no project here and no database at {project.db}",
+            why=("Nothing was created.",),
+            remedy=("ys init", "--db PATH"),
+        )
+    (trust or Trust()).check_database(project.db)
+    return SqliteStorage(
+        project.db,
+        clock=clock or time.SystemClock(),
+        chance=chance or SystemChance(),
+        create=create and project.may_create,
+        readonly=readonly,
+        durability=project.settings.durability,
+        max_value=project.settings.max_value,
+    )
+
+
+def _result(record: ExecutionRecord, execution: str | ExecutionRef[Any]) -> Any:
+    from yieldstar_cli import codec, failures
+
+    match record.outcome:
+        case Completed(result):
+            wanted = execution.result_type if isinstance(execution, ExecutionRef) else Any
+            try:
+                return codec.decode(result, wanted)
+            except codec.DecodeError as error:
+                raise UndecodableRecord(
+                    f"the result of {record.execution_id} is not what its workflow declares:"
+                    f" {error}",
+                    remedy=f"ys show {record.execution_id}",
+                ) from None
+        case Failed(text):
+            view = failures.view_error(text)
+            raise ExecutionFailed(record.execution_id, view.name, view.message)
+        case CancelledOutcome(reason):
+            raise ExecutionCancelled(
+                f"execution {record.execution_id!r} was cancelled",
+                why=(reason,) if reason else (),
+                remedy=(f"ys show {record.execution_id}",),
+            )
+        case None:
+            raise AssertionError("only a terminal record has a result")
+
+
+def _moment(at: Moment) -> int:
+    try:
+        return time.moment_ms(at)
+    except ValueError as error:
+        raise InvalidExecutionEvent("at", str(error)) from None
+
+
+def _span_ms(timeout: Span) -> int:
+    try:
+        return time.span_ms(timeout, what="timeout")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
