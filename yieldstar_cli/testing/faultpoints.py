@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yieldstar_cli.storage.contract import Reply, Storage, Writer
-from yieldstar_cli.worker.ports import Cancellable, Performers, StepCall, StepEnd
+from yieldstar_cli.worker.ports import Cancellable, Loop, Performers, StepCall, StepEnd
 
 
 class Killed(BaseException):
@@ -74,11 +74,22 @@ class FaultyWriter:
 
 
 class FaultyPerformers:
-    """Performers with a fault point before and after every call of a step function."""
+    """Performers with a fault point before and after every call of a step function.
 
-    def __init__(self, performers: Performers, points: FaultPoints) -> None:
+    `duration` says how long a call takes in virtual milliseconds; its function runs at the end.
+    """
+
+    def __init__(
+        self,
+        performers: Performers,
+        points: FaultPoints,
+        loop: Loop,
+        duration: Callable[[StepCall], int] | None = None,
+    ) -> None:
         self._performers = performers
         self._points = points
+        self._loop = loop
+        self._duration = duration
 
     def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Cancellable:
         """As Performers.start."""
@@ -88,7 +99,10 @@ class FaultyPerformers:
             self._points.reach(f"call:{call.step_key}:after")
             done(end)
 
-        return self._performers.start(call, ended)
+        span_ms = self._duration(call) if self._duration is not None else 0
+        if not span_ms:
+            return self._performers.start(call, ended)
+        return _Later(self._loop, span_ms, lambda: self._performers.start(call, ended))
 
     def running(self) -> int:
         """As Performers.running."""
@@ -97,3 +111,18 @@ class FaultyPerformers:
     def backlog(self) -> int:
         """As Performers.backlog."""
         return self._performers.backlog()
+
+
+class _Later:
+    """A call that begins after a while, or never."""
+
+    def __init__(self, loop: Loop, span_ms: int, begin: Callable[[], Cancellable]) -> None:
+        self._begin = begin
+        self._under_way: Cancellable = loop.call_at(loop.now_ms() + span_ms, self._run)
+
+    def _run(self) -> None:
+        self._under_way = self._begin()
+
+    def cancel(self) -> None:
+        """As Cancellable.cancel."""
+        self._under_way.cancel()

@@ -22,7 +22,7 @@ from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.inline import InlinePerformers
 from yieldstar_cli.worker.loop import VirtualLoop
 from yieldstar_cli.worker.marks import NoMarks
-from yieldstar_cli.worker.ports import Event
+from yieldstar_cli.worker.ports import Event, StepCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class Bench:
     """A database, a virtual clock and any number of workers in one process and one thread.
 
     `crash()` forgets everything that a killed process forgets. Use it as a context manager, or
-    give `path` to keep the file.
+    give `path` to keep the file. `duration` says how long each step call takes, in virtual
+    milliseconds (default: no time at all).
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Bench:
         clock: ManualClock | None = None,
         chance: Chance | None = None,
         residents: int = 10_000,
+        duration: Callable[[StepCall], int] | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.points = FaultPoints()
@@ -84,6 +86,7 @@ class Bench:
         self.path = path or Path(self._folder.name if self._folder else "") / "ys.db"
         self._chance = chance or SystemChance()
         self._limits = Limits(residents=residents)
+        self._duration = duration
         self.definitions = {
             (w.definition.workflow_id, w.definition.version): w.definition for w in workflows
         }
@@ -142,7 +145,7 @@ class Bench:
             loop=self.loop,
             writer=FaultyWriter(writer, self.points),
             storage=storage,
-            performers=FaultyPerformers(performers, self.points),
+            performers=FaultyPerformers(performers, self.points, self.loop, self._duration),
             marks=NoMarks(),
             talk=self.events.append,
             worker=number,
@@ -177,6 +180,8 @@ class Bench:
         numbers = [row.number for row in self.storage.workers.all(living=True)]
         for writer in self._writers:
             writer.close()
+        for worker in self.workers:
+            worker.forget()
         self.workers.clear()
         self._writers.clear()
         self.loop = VirtualLoop(self.clock)

@@ -309,7 +309,21 @@ class Carrier:
                 self._say("ended elsewhere")
             self._finish(outcome)
             return
-        self._go_on()
+        if self._look_first():
+            self.pump()
+        else:
+            self._go_on()
+
+    def _look_first(self) -> bool:
+        """A wait that is ready goes before any step that could start (spec R10)."""
+        now = self.host.loop.now_ms()
+        return any(
+            handle.kind is Kind.TIMER
+            and handle.waiters
+            and handle.due_at is not None
+            and handle.due_at <= now
+            for handle in self.driver.open.values()
+        )
 
     def _go_on(self) -> None:
         """Start what may start, and wait for the next thing to happen."""

@@ -96,6 +96,9 @@ class Dispatcher:
         self._alarm_at: int | None = None
         self._suspects = False
         self._only: str | None = None
+        #: With `deliver_once`: the moment that bounds what is due, and what was delivered.
+        self._begun_at: int | None = None
+        self._seen: set[int] | None = None
 
     # --- what the worker calls -------------------------------------------------------------
 
@@ -114,6 +117,11 @@ class Dispatcher:
         self._suspects = True
         self._only = only
 
+    def deliver_once(self, begun_at: int) -> None:
+        """Claim only what was due at `begun_at`, each execution once (spec K1, `--once`)."""
+        self._begun_at = begun_at
+        self._seen = set()
+
     def poll(self) -> None:
         """Claim what is due, if anything is; else sleep until something can be."""
         if self.stopping or self.fatal is not None:
@@ -124,7 +132,7 @@ class Dispatcher:
         room = self._room()
         if room <= 0:
             return
-        now = self.loop.now_ms()
+        now = self.loop.now_ms() if self._begun_at is None else self._begun_at
         due = self._storage.deliveries.next_due(self.names, suspects=self._suspects)
         if due is not None and due <= now:
             self._claim(now, room)
@@ -163,6 +171,16 @@ class Dispatcher:
         """Record nothing more: the lease is lost, or the grace is over."""
         for carrier in list(self._carriers.values()):
             carrier.abandon()
+
+    def forget(self) -> None:
+        """Let every coroutine go, as the end of a process does; nothing is recorded (spec R6)."""
+        self.stopping = True
+        for carrier in self._carriers.values():
+            carrier.driver.drop()
+        for resident in self._residents.values():
+            resident.driver.drop()
+        self._carriers.clear()
+        self._residents.clear()
 
     @property
     def open_count(self) -> int:
@@ -234,6 +252,12 @@ class Dispatcher:
         self.delivered += 1
         resident = self._residents.pop(number, None)
         definition = self.definitions.get((claimed.workflow_id, claimed.version))
+        again = self._seen is not None and number in self._seen
+        if self._seen is not None:
+            self._seen.add(number)
+        if again:
+            # What it started with is delivered; what became due meanwhile is left.
+            self.stopping = True
         if definition is None or self.stopping:
             if resident is not None:
                 resident.driver.drop()
