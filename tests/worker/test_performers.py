@@ -482,6 +482,35 @@ def test_a_call_called_off_after_it_ended_and_before_the_loop_heard_of_it_is_dro
     assert list(bench.ends) == ["second"]
 
 
+def test_closing_drops_what_waits_calls_off_async_functions_and_waits_for_nothing():
+    """spec K2: what runs on is the process's to end."""
+    bench = Bench(jobs=1, async_limit=1)
+    gate, began = threading.Event(), threading.Event()
+    ran: list[str] = []
+
+    async def endless() -> None:
+        try:
+            ran.append("async began")
+            await asyncio.Event().wait()
+        finally:
+            ran.append("async ended")
+
+    async def never() -> None:
+        ran.append("never")
+
+    bench.start(lambda: (began.set(), gate.wait(PATIENCE)), key="running")
+    bench.start(lambda: ran.append("never"), key="waiting")
+    bench.start(endless, key="async", asynchronous=True)
+    bench.start(never, key="async waiting", asynchronous=True)
+    bench.until(lambda: bool(ran) or bench.loop.post(lambda: None))
+    bench.until_event(began)
+    bench.performers.close()
+    gate.set()
+    bench.until_idle()
+
+    assert ran == ["async began", "async ended"]
+
+
 SCRIPT = """
 import os, sys, threading
 from yieldstar_cli.clock import SystemClock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import os
@@ -154,12 +155,13 @@ class ThreadedPerformers:
         self._waiting.clear()
         for task in self._tasks:
             task.cancel()
-        with self._lock:
-            while not self._calls.empty():
-                run_or_end = self._calls.get()
-                if run_or_end is not None:
-                    run_or_end.state = State.OVER
+        with self._lock, contextlib.suppress(queue.Empty):
+            while True:
+                dropped = self._calls.get_nowait()
+                if dropped is not None and dropped.state is State.WAITS:
+                    dropped.state = State.OVER
                     self._open -= 1
+        with self._lock:
             threads = self._threads
         for _ in range(threads):
             self._calls.put(None)
