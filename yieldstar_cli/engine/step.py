@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 from uuid import UUID
 
 from yieldstar_cli import clock, ids
@@ -103,13 +103,15 @@ class Step:
         return Step(self._driver, self._event, self._log, options)
 
     # The first overload is what `async def` gives, the second everything else.
+    @overload
     def run(
-        self,
-        fn: Callable[P, Coroutine[Any, Any, T]] | Callable[P, T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Coroutine[Any, Any, T]:
+        self, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def run(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    def run(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a sync or async function, once, and record its result or its error.
 
         Its error is final unless a retry policy or `RetryableError` says otherwise (spec O1).
@@ -117,7 +119,7 @@ class Step:
         site = _site()
         handle = self._performed(Kind.STEP, fn, args, kwargs, site)
         name = f"step.run({getattr(fn, '__name__', handle.key_base)})"
-        return cast("Coroutine[Any, Any, T]", self._direct(name, site, handle))
+        return self._direct(name, site, handle)
 
     def poll(
         self,
