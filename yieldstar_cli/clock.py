@@ -56,6 +56,11 @@ def monotonic_ms() -> float:
     return time.monotonic() * 1000
 
 
+def pause_ms(span: float) -> None:
+    """Do nothing for `span` milliseconds."""
+    time.sleep(span / 1000)
+
+
 def span_ms(span: str | float | timedelta, *, what: str = "a duration") -> int:
     """Milliseconds of `span`: a string such as "10m", seconds as a number, or a timedelta.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from yieldstar_cli import clock
+from yieldstar_cli import clock as clocks
 from yieldstar_cli.cli.render import document
 from yieldstar_cli.cli.render.terminal import Look
 from yieldstar_cli.cli.render.times import Times
@@ -25,7 +25,8 @@ class Settings:
     quiet: bool = False
     verbose: int = 0
     color: str = "auto"
-    times: str = "relative"
+    #: None: relative for people, utc for programs.
+    times: str | None = None
     debug: bool = False
 
 
@@ -35,7 +36,10 @@ class Call:
 
     argv: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
-    clock: clock.Clock = field(default_factory=clock.SystemClock)
+    clock: clocks.Clock = field(default_factory=clocks.SystemClock)
+    #: How to wait, and what to measure it with.
+    pause: Callable[[float], None] = clocks.pause_ms
+    monotonic_ms: Callable[[], float] = clocks.monotonic_ms
     #: What a command leaves for the end: closing the database.
     closing: list[Callable[[], None]] = field(default_factory=list)
 
@@ -62,7 +66,8 @@ class Call:
     @property
     def times(self) -> Times:
         """Moments as `--times` asks, counted from now."""
-        return Times(self.clock.now_ms(), self.settings.times)
+        style = self.settings.times or ("relative" if self.drawn else "utc")
+        return Times(self.clock.now_ms(), style)
 
     @property
     def drawn(self) -> bool:

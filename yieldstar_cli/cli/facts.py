@@ -113,13 +113,14 @@ def crew_of(
     *,
     find_dead: Callable[[list[WorkerRow]], list[WorkerRow]],
     marks: Callable[[WorkerRow], list[tuple[int, str, int]]],
+    everyone: bool = False,
 ) -> Crew:
-    """Who works on this database.
+    """Who works on this database; with `everyone` also who has stopped.
 
     `find_dead` says which rows are certainly dead; `marks` gives (number, step_key, since_at) of
     what a worker runs.
     """
-    rows = storage.workers.all()
+    rows = storage.workers.all(living=not everyone)
     open_rows = [row for row in rows if row.stopped_at is None]
     dead = {row.number for row in find_dead(open_rows)}
     living = [row for row in open_rows if row.number not in dead and row.lease_until_at > now_ms]

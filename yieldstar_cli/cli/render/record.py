@@ -28,8 +28,9 @@ def record_lines(
     lines += _block(facts, reveal, look, times)
     if not facts.record.status.terminal:
         lines.append("")
-    lines += step_lines(operations(facts), facts.now_ms, look)
-    return lines
+    outcome = facts.record.outcome
+    told = outcome.error if isinstance(outcome, Failed) else None
+    return [*lines, *step_lines(operations(facts), facts.now_ms, look, told=told)]
 
 
 def _header(facts: Facts, file: str, look: Look) -> str:
@@ -127,8 +128,7 @@ def error_lines(json_text: str, look: Look) -> list[str]:
     view = failures.view_error(json_text)
     room = look.width - 1 - 2 - _KEY
     lines = [_line("error", look.clip(safe.visible(failures.summarize(json_text)), room))]
-    for note in view.notes:
-        lines.append(_line("", look.clip(safe.visible(note), room)))
+    lines += [_line("", look.clip(safe.visible(note), room)) for note in view.notes]
     for member in view.members[:5]:
         text = safe.visible(f"{member.name}: {member.message}")
         lines.append(_line("", look.clip(f"{look.g('·')} {text}", room)))

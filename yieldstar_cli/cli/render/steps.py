@@ -44,8 +44,13 @@ class Words:
     right: str = ""
 
 
-def step_lines(operations: list[Operation], now_ms: int, look: Look) -> list[str]:
-    """The table of operations; says so when there is none."""
+def step_lines(
+    operations: list[Operation], now_ms: int, look: Look, *, told: str | None = None
+) -> list[str]:
+    """The table of operations; says so when there is none.
+
+    `told` is an error that stands above the table already and is not repeated in it.
+    """
     if not operations:
         return ["  no step has ended yet"]
     numbered = list(enumerate(operations, 1))
@@ -57,6 +62,8 @@ def step_lines(operations: list[Operation], now_ms: int, look: Look) -> list[str
         if folded and number == _FIRST + folded + 1:
             rows.append(Words(f"{look.g('…')} {folded} more: ys show ID --history"))
         rows += _rows(number, operation, now_ms, look)
+        if operation.value is None or operation.value != told:
+            rows += _error_words(operation)
     return [_heading(), *_drawn(rows, now_ms, look)]
 
 
@@ -77,9 +84,7 @@ def _rows(number: int, operation: Operation, now_ms: int, look: Look) -> list[Ro
         rows.append(Row(str(number), state, name, attempt.started_at, attempt.ended_at, work=True))
         span = f"  {pause} {short(attempt.retry_at - attempt.ended_at)}"
         rows.append(Row("", "retrying", span, attempt.ended_at, attempt.retry_at))
-    rows += _last_rows(number, operation, now_ms)
-    rows += _error_words(operation)
-    return rows
+    return [*rows, *_last_rows(number, operation, now_ms)]
 
 
 def _last_rows(number: int, operation: Operation, now_ms: int) -> list[Row]:

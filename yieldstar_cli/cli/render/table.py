@@ -1,0 +1,151 @@
+"""Draws the table of `ys list`, and aligned columns in general."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from yieldstar_cli import failures
+from yieldstar_cli.cli.facts import Crew, expired_at
+from yieldstar_cli.cli.render import safe, values
+from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look, style_of
+from yieldstar_cli.cli.render.times import Times, rough, took
+from yieldstar_cli.model import Completed, ExecutionRecord, Failed, Status, Wait
+
+_HEADINGS = ("execution", "workflow", "status", "when", "detail")
+
+
+def table_lines(
+    records: Sequence[ExecutionRecord],
+    *,
+    waits: Callable[[ExecutionRecord], Sequence[Wait]],
+    crew: Crew,
+    times: Times,
+    look: Look,
+) -> list[str]:
+    """One line for each record below a heading, within the terminal's width."""
+    rows = []
+    for record in records:
+        glyph = look.g(STATUS_GLYPHS[record.status])
+        rows.append(
+            (
+                safe.visible(record.execution_id),
+                safe.visible(record.workflow_id),
+                f"{glyph} {record.status}",
+                _when(record, crew, times),
+                _detail(record, waits, crew, look),
+            )
+        )
+    styles = [{2: style_of(record.status)} for record in records]
+    return columns(_HEADINGS, rows, look, styles=styles, shrink=(0, 1, 4))
+
+
+def columns(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    look: Look,
+    *,
+    styles: Sequence[Mapping[int, str]] = (),
+    shrink: Sequence[int] = (0,),
+) -> list[str]:
+    """Aligned columns, two spaces before and between; those of `shrink` are cut to fit."""
+    count = len(headings)
+    widths = [max(safe.cells(row[c]) for row in (headings, *rows)) for c in range(count)]
+    room = look.width - 1 - 2 * count
+    while sum(widths) > room:
+        widest = max(shrink, key=lambda c: widths[c])
+        if widths[widest] <= 8:
+            break
+        widths[widest] -= 1
+    lines = [_line(headings, widths, look, dict.fromkeys(range(count), "dim"))]
+    for index, row in enumerate(rows):
+        lines.append(_line(row, widths, look, styles[index] if styles else {}))
+    return lines
+
+
+def _line(row: Sequence[str], widths: Sequence[int], look: Look, styles: Mapping[int, str]) -> str:
+    cells = []
+    for column, text in enumerate(row):
+        cell = safe.pad(look.clip(text, widths[column]), widths[column])
+        cells.append(look.paint(styles[column], cell) if column in styles else cell)
+    return ("  " + "  ".join(cells)).rstrip()
+
+
+def _when(record: ExecutionRecord, crew: Crew, times: Times) -> str:
+    now = times.now_ms
+    if record.status.terminal:
+        return times.ago(record.updated_at)
+    if record.delivery is not None:
+        if expired_at(record, crew, now) is not None:
+            return "expired"
+        return f"running {took(now - record.delivery.since_at)}"
+    if record.poisoned_at is not None:
+        return "poisoned"
+    if record.held is not None and (record.held.until_at is None or record.held.until_at > now):
+        until = record.held.until_at
+        return "held" if until is None else f"held, {times.ahead(until)}"
+    if record.due_at is None:
+        return f"since {rough(now - record.updated_at)}"
+    if record.due_at > now:
+        verb = "starts" if record.status is Status.ADMITTED else "wakes"
+        return f"{verb} {times.ahead(record.due_at)}"
+    waited = now - record.due_at
+    return "due now" if waited < 1000 else f"due for {rough(waited)}"
+
+
+def _detail(
+    record: ExecutionRecord,
+    waits: Callable[[ExecutionRecord], Sequence[Wait]],
+    crew: Crew,
+    look: Look,
+) -> str:
+    match record.outcome:
+        case Failed(error):
+            return safe.visible(failures.view_error(error).name)
+        case Completed():
+            return f"took {took(record.updated_at - record.admitted_at)}"
+        case None:
+            pass
+        case _:
+            return ""
+    steps = [run.step_key for run in crew.running.get(record.number, []) if run.step_key]
+    if steps:
+        return safe.visible(", ".join(steps))
+    if record.held is not None or record.poisoned_at is not None:
+        return record.problem.code if record.problem is not None else ""
+    if record.status_value_json is not None:
+        return values.pairs(record.status_value_json, 40, reveal=False, ellipsis=look.g("…"))
+    found = waits(record)
+    if not found:
+        return "waits for nothing" if record.status is Status.SUSPENDED else ""
+    more = f" +{len(found) - 1}" if len(found) > 1 else ""
+    first = found[0]
+    return safe.visible(f"{first.step_key} {first.label}".rstrip()) + more
+
+
+def footer_line(shown: int, counts: Mapping[str, int], look: Look) -> str:
+    """What the table hides: how many there are, by status, and how to see them."""
+    total = sum(counts.values())
+    parts = [
+        f"{look.g(STATUS_GLYPHS[status])} {counts[status]:,}"
+        for status in ("completed", "failed", "cancelled", "suspended", "admitted")
+        if counts.get(status)
+    ]
+    words = [f"{shown:,} of {total:,}", "  ".join(parts)]
+    if counts.get("failed"):
+        words.append("ys list --failed")
+    if shown < total:
+        words.append("ys list --all")
+    line = look.g(" · ").join(words)
+    return look.paint("dim", look.clip(line, look.width - 1))
+
+
+def empty_lines(total: int, look: Look) -> list[str]:
+    """Why the list is empty, and what to type."""
+    arrow = look.g("→")
+    if not total:
+        return [
+            "Nothing has been triggered yet.",
+            f"  {arrow} ys workflows",
+            f"  {arrow} ys trigger WORKFLOW --id ID",
+        ]
+    return [f"No execution matches; there are {total:,}.", f"  {arrow} ys list"]

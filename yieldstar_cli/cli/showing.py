@@ -1,0 +1,240 @@
+"""Prints one execution: for a terminal, a pipe or a program; once, or until it has ended."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from yieldstar_cli import failures
+from yieldstar_cli.cli import documents, exits
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.following import follow
+from yieldstar_cli.cli.render import document, safe, values
+from yieldstar_cli.cli.steps import operations
+from yieldstar_cli.cli.verdict import judge
+from yieldstar_cli.clock import rfc3339
+from yieldstar_cli.errors import (
+    ExecutionCancelled,
+    ExecutionFailed,
+    UsageError,
+    WaitTimeout,
+)
+from yieldstar_cli.model import CancelledOutcome, Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.storage.contract import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of an execution is to be shown."""
+
+    history: bool = False
+    reveal: bool = False
+    #: The module of a record's workflow, as the cache knows it.
+    file_of: Callable[[Storage, ExecutionRecord], str] = lambda storage, record: ""
+
+
+def print_picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> None:
+    """Print the execution as stdout asks for it."""
+    if call.settings.json:
+        found = documents.full_document(facts)
+        if wish.history:
+            found["history"] = documents.history_documents(facts.entries)
+        call.print_document(found)
+    elif not call.drawn:
+        call.print_lines(_history_fields(facts) if wish.history else _fields(facts))
+    else:
+        call.print_lines(picture(call, storage, facts, wish))
+
+
+def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]:
+    """The lines for a terminal."""
+    from yieldstar_cli.cli.render.history import history_lines
+    from yieldstar_cli.cli.render.record import record_lines
+
+    look, times = call.look, call.times
+    if wish.history:
+        return history_lines(facts, reveal=wish.reveal, look=look, times=times)
+    lines = record_lines(
+        facts,
+        judge(facts, times),
+        file=wish.file_of(storage, facts.record),
+        reveal=wish.reveal,
+        look=look,
+        times=times,
+    )
+    if not call.settings.quiet:
+        lines += ["", f"Next: {look.g(' · ').join(_next(facts))}"]
+    return lines
+
+
+def _next(facts: Facts) -> list[str]:
+    name = shlex.quote(facts.record.execution_id)
+    record = facts.record
+    if record.status.terminal:
+        return [f"ys show {name} --history"]
+    stuck = record.held is not None or record.poisoned_at is not None
+    return [f"ys explain {name}", f"ys wake {name}" if stuck else f"ys wait {name}"]
+
+
+# --- in a pipe --------------------------------------------------------------------------------
+
+
+def _fields(facts: Facts) -> list[str]:
+    record = facts.record
+    lines = [
+        _fields_line("execution_id", record.execution_id),
+        _fields_line("workflow_id", record.workflow_id),
+        _fields_line("status", str(record.status)),
+    ]
+    if record.outcome is not None:
+        lines.append(_outcome_field(record))
+    if record.due_at is not None:
+        lines.append(_fields_line("due_at", rfc3339(record.due_at)))
+    if record.delivery is not None:
+        ended = facts.expired_at
+        word = "running" if ended is None else "expired"
+        since = record.delivery.since_at if ended is None else ended
+        lines.append(_fields_line(word, record.delivery.worker, rfc3339(since)))
+    if record.held is not None:
+        until = "" if record.held.until_at is None else rfc3339(record.held.until_at)
+        lines.append(_fields_line("held", record.held.code, until))
+    if record.poisoned_at is not None:
+        lines.append(_fields_line("poisoned", str(record.deaths), rfc3339(record.poisoned_at)))
+    if record.problem is not None:
+        lines.append(_fields_line("problem", record.problem.code, record.problem.message))
+    for number, operation in enumerate(operations(facts), 1):
+        at = operation.finished_at or operation.started_at
+        moment = "" if at is None else rfc3339(at)
+        lines.append(
+            _fields_line(
+                "step", str(number), operation.step_key, operation.kind, operation.state, moment
+            )
+        )
+    return lines
+
+
+def _outcome_field(record: ExecutionRecord) -> str:
+    match record.outcome:
+        case Completed(result):
+            return f"result\t{document.dumps(document.raw(result))}"
+        case Failed(error):
+            view = failures.view_error(error)
+            return _fields_line("error", view.name, view.message)
+        case CancelledOutcome(reason):
+            return _fields_line("reason", reason or "")
+        case None:
+            return ""
+
+
+def _history_fields(facts: Facts) -> list[str]:
+    return [
+        _fields_line(
+            str(number),
+            entry.step_key,
+            entry.kind,
+            _how(entry),
+            str(entry.attempt),
+            rfc3339(entry.at),
+            document.dumps(document.raw(entry.value)),
+        )
+        for number, entry in enumerate(facts.entries, 1)
+    ]
+
+
+def _how(entry: Entry) -> str:
+    return "withdrawn" if entry.withdrawn else "ok" if entry.ok else "error"
+
+
+def _fields_line(*fields: str) -> str:
+    return "\t".join(safe.visible(part) for part in fields)
+
+
+# --- parts of it ------------------------------------------------------------------------------
+
+
+def print_result(call: Call, record: ExecutionRecord, *, reveal: bool) -> int:
+    """Print only the result, exact where a program reads it; raise what is not one."""
+    name = record.execution_id
+    match record.outcome:
+        case Completed(result):
+            print_value(call, result, reveal=reveal)
+            return exits.DONE
+        case Failed(error):
+            view = failures.view_error(error)
+            raise ExecutionFailed(name, view.name, view.message)
+        case CancelledOutcome(reason):
+            raise ExecutionCancelled(
+                f"execution {name!r} was cancelled",
+                why=(reason,) if reason else (),
+                remedy=(f"ys show {shlex.quote(name)}",),
+            )
+        case None:
+            raise WaitTimeout(
+                f"execution {name!r} has not ended; it is {record.status}",
+                remedy=(f"ys wait {shlex.quote(name)} --result",),
+            )
+
+
+def print_value(call: Call, json_text: str, *, reveal: bool) -> None:
+    """Print one recorded value: masked and indented for a person, exact for a program."""
+    if call.drawn:
+        call.print_lines(safe.visible_lines(values.full(json_text, reveal=reveal)))
+    else:
+        call.print(document.dumps(document.raw(json_text)))
+
+
+def print_step(call: Call, facts: Facts, step: int, *, reveal: bool) -> None:
+    """Print one resolution in full: its number is that of `--history`."""
+    count = len(facts.entries)
+    if not 1 <= step <= count:
+        raise UsageError(
+            f"--step {step}: {facts.record.execution_id} has {count} resolutions",
+            remedy=(f"ys show {shlex.quote(facts.record.execution_id)} --history",),
+        )
+    entry = facts.entries[step - 1]
+    if call.settings.json:
+        call.print_document(documents.entry_document(entry))
+        return
+    for key, text in (
+        ("step", str(step)),
+        ("key", entry.step_key),
+        ("kind", entry.kind),
+        ("outcome", _how(entry)),
+        ("try", str(entry.attempt)),
+        ("at", rfc3339(entry.at)),
+    ):
+        call.print(f"  {key:<12}{safe.visible(text)}" if call.drawn else _fields_line(key, text))
+    if entry.ok:
+        print_value(call, entry.value, reveal=reveal)
+        return
+    view = failures.view_error(entry.value)
+    call.print_lines(safe.visible_lines(view.traceback or f"{view.name}: {view.message}"))
+
+
+# --- until it has ended -----------------------------------------------------------------------
+
+
+def watch(
+    call: Call, storage: Storage, read: Callable[[], Facts], wish: Wish, *, least_ms: float
+) -> Facts:
+    """Redraw on every change until the execution has ended; the last picture stays.
+
+    Without a terminal only the last picture is printed.
+    """
+    from yieldstar_cli.cli.render.canvas import Canvas
+
+    canvas = Canvas(call.out) if call.drawn else None
+
+    def look() -> Facts | None:
+        facts = read()
+        if canvas is not None:
+            canvas.draw(picture(call, storage, facts, wish), call.look)
+        return facts if facts.record.status.terminal else None
+
+    facts = follow(call, storage, look, least_ms=least_ms)
+    assert facts is not None
+    if canvas is None:
+        print_picture(call, storage, facts, wish)
+    return facts
