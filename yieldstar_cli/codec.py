@@ -6,8 +6,8 @@ of the user's that begins with "$ys" is itself written as `["$ys","list",...]`, 
 back as the list it was. Enum, dataclass and Struct are plain values and objects; an annotation
 has to lead to them. Nothing here ever unpickles, imports or names a class found in data.
 
-The quick path lets msgspec write and read; `codec_tags` is the exact one, and finds the words
-when a value is refused.
+The quick path lets msgspec write and read; `codec_exact` is the sure one, and says what is wrong
+with a value that is refused.
 """
 
 from __future__ import annotations
@@ -67,9 +67,12 @@ def encode(value: object, type_: Any = Any, *, place: str = "value", limit: int 
         return value
     raw = _quick(value, type_)
     if raw is None:
-        from yieldstar_cli import codec_tags
+        from yieldstar_cli import codec_exact
 
-        raw = roomy(codec_tags.encode_exactly, value, type_, place, limit)
+        try:
+            raw = roomy(codec_exact.encode_exactly, value, type_, place, limit)
+        except RecursionError:
+            raise UnserializableValue(place, "nested too deeply; store it flat") from None
     if len(raw) > limit:
         raise too_large(place, len(raw), limit)
     return raw.decode("utf-8")
@@ -82,16 +85,17 @@ def decode(text: str, type_: Any = Any) -> Any:
     """
     try:
         return roomy(decode_unguarded, text, type_)
+    except DecodeError:
+        raise
     except RecursionError:
         raise DecodeError("the value is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise DecodeError(readable(str(error))) from None
     except TypeError as error:
         raise DecodeError(str(error)) from None
-    except DecodeError:
-        raise
-    except (ValueError, ArithmeticError, LookupError, UnicodeError) as error:
-        raise DecodeError(f"{type(error).__name__}: {error}") from None
+    except Exception as error:
+        # Code of the author's that runs when one is made: a __post_init__, an Enum's _missing_.
+        raise DecodeError(f"{type(error).__name__}: {error}") from error
 
 
 def settle(value: object, type_: Any, *, place: str = "value") -> Any:

@@ -1,0 +1,76 @@
+"""How a refused value and its place are put into words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import is_dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+#: Where in a value we are: the way to the container, a step `.name` or `[0]`, the container.
+Where = tuple[Any, str, int] | None
+
+
+def path_text(place: str, where: Where) -> str:
+    """The place as people write it: `params.items[3].price`; the middle of a long one cut."""
+    steps: list[str] = []
+    while where is not None:
+        where, step, _ = where
+        steps.append(step)
+    if len(steps) > 40:
+        steps[20:-20] = ["…"]
+    return place + "".join(reversed(steps))
+
+
+def key_step(key: str) -> str:
+    """The step to a dict's item: `.name`, or `["any text"]`."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,60}", key):
+        return f".{key}"
+    short = key if len(key) <= 60 else key[:60] + "…"
+    return "[" + msgspec.json.encode(short).decode() + "]"
+
+
+def named(value: Any) -> str:
+    """The type of `value` with its article: `an int`, `a threading.Lock`."""
+    kind = type(value)
+    name = kind.__qualname__
+    module = kind.__module__
+    full = name if module in ("builtins", "__main__") else f"{module}.{name}"
+    return f"{'an' if full[:1].lower() in 'aeiou' else 'a'} {full}"
+
+
+def advice(value: Any) -> str:
+    """What to do with a value whose type cannot be stored."""
+    kinds: Iterable[type] = (str, int, float, list, dict, tuple, set, bytes, datetime)
+    for base in kinds:
+        if isinstance(value, base):
+            return f"pass {base.__name__}(...) of it, or a Struct or dataclass"
+    return "pass plain data, a Struct or a dataclass"
+
+
+def changed_kind(ours: Any, back: Any) -> str:
+    """Why a value that would come back as another type is refused, and what to write."""
+    if isinstance(ours, msgspec.Struct | Enum) or is_dataclass(ours):
+        name = type(ours).__name__
+        return (
+            f"{named(ours)} would come back as {type(back).__name__}; annotate it, so that the "
+            f"declared type leads to {name} (-> {name} for a result)"
+        )
+    return (
+        f"{type(ours).__name__} {shown(ours)} would come back as {type(back).__name__} "
+        f"{shown(back)}; the declared type does not fit"
+    )
+
+
+def shown(value: object) -> str:
+    """`repr(value)`, short, whatever it does."""
+    try:
+        text = repr(value)
+    except Exception:
+        # An int of more than 4,300 digits, for one.
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= 60 else text[:59] + "…"
