@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import clock as clocks
 from yieldstar_cli import ids
+from yieldstar_cli.checking import refresh_catalog
 from yieldstar_cli.engine.registry import Registry, load_directory
 from yieldstar_cli.errors import CommitUnknown, NoWorkflows, StorageError
-from yieldstar_cli.runtime import open_storage, refresh_catalog
+from yieldstar_cli.runtime import open_storage
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.storage.sqlite.writer import GroupWriter
+from yieldstar_cli.trust import Trust
 from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.guard import guarded_paths, install_guard
 from yieldstar_cli.worker.leases import (
@@ -24,7 +27,6 @@ from yieldstar_cli.worker.leases import (
     LeaseKeeper,
     Reports,
     Spans,
-    Stepping,
     find_ended,
 )
 from yieldstar_cli.worker.liveness import LockFile
@@ -33,10 +35,10 @@ from yieldstar_cli.worker.marks import MarksFile
 from yieldstar_cli.worker.performers import ThreadedPerformers
 from yieldstar_cli.worker.ports import Event
 from yieldstar_cli.worker.signals import Signals
+from yieldstar_cli.worker.watch import Stepping
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
-    from yieldstar_cli.storage.sqlite.storage import SqliteStorage
     from yieldstar_cli.worker.carrier import Carrier
     from yieldstar_cli.worker.options import WorkerOptions
 
@@ -87,7 +89,7 @@ class _Process:
         self._begun_at = self._clock.now_ms()
         self._registry = self._load()
         self._storage = self._open()
-        refresh_catalog(self._storage, self._registry.directory, self._registry)
+        refresh_catalog(self._storage, self._registry)
         self._register()
         self._wire()
 
@@ -115,7 +117,10 @@ class _Process:
         return registry
 
     def _open(self) -> SqliteStorage:
-        return open_storage(self._project, create=True)
+        trust = Trust(tuple(Path(d).resolve() for d in self._options.trust_dirs))
+        storage = open_storage(self._project, create=True, trust=trust)
+        assert isinstance(storage, SqliteStorage), "a worker's leases and locks are SQLite's"
+        return storage
 
     def _register(self) -> None:
         path = self._storage.path
@@ -376,7 +381,7 @@ class _Process:
             storage.deliveries.end_code_holds(now, states, quiet_ms=10 * QUIET_MS)
 
         def reply(_: object, error: BaseException | None) -> None:
-            refresh_catalog(self._storage, registry.directory, registry)
+            refresh_catalog(self._storage, registry)
             self._dispatcher.poll()
 
         self._writer.submit(request, reply)

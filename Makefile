@@ -1,0 +1,47 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check types tests bench torture format clean
+
+demo: $(VENV)/demo.stamp
+	@sh scripts/demo.sh $(abspath $(BIN))
+
+test: $(VENV)/dev.stamp check types tests
+
+check:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types:
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+# The suite is many small processes: two at a time fit two cores.
+tests:
+	$(BIN)/pytest -n 2 --dist worksteal
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/run.py
+
+# The long form of the crash, race and property tests.
+torture: $(VENV)/dev.stamp
+	YS_TORTURE=1 $(BIN)/pytest -n 2 --dist worksteal tests
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/demo.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
