@@ -17,6 +17,7 @@ from yieldstar_cli.failures_text import MAX_TEXT, bounded, message_of
 #: How many errors one recorded error may hold: causes and group members, however nested.
 MAX_ERRORS = 100
 _MAX_DEPTH = 20
+_SHORT = 500
 _MAX_FRAMES = 60
 _HOUSE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -65,14 +66,14 @@ def encode_error(error: BaseException, *, limit: int = MAX_TEXT) -> str:
     say what was left out; lone surrogates are escaped. Arguments and attributes are kept where
     the codec can store them, so that `decode_error` can give the error back (spec O2).
     """
-    return codec.encode(_Recorder(limit).record(error, 0), limit=64 * codec.MAX_VALUE)
+    return codec.encode(_Recorder(limit).record(error, 0))
 
 
 def view_error(text: str) -> ErrorView:
     """What `encode_error` kept, for display. Never fails: damaged text is shown as it is."""
     try:
         return _view(codec.decode(text))
-    except (codec.DecodeError, KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return ErrorView("UnreadableError", f"the recorded error cannot be read: {text[:1000]}")
 
 
@@ -93,6 +94,8 @@ class _Recorder:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        #: What all texts together may still take; when it is used up, only short ones are kept.
+        self.left = 8 * limit
         self.seen: set[int] = set()
 
     def record(self, error: BaseException, depth: int) -> dict[str, Any]:
@@ -101,7 +104,7 @@ class _Recorder:
         kind = type(error)
         found: dict[str, Any] = {
             "name": bounded(kind.__name__, 500),
-            "message": message_of(error, self.limit),
+            "message": self.spent(message_of(error, self.room_for_text())),
             "mro": [
                 [bounded(str(base.__module__), 500), bounded(base.__qualname__, 500)]
                 for base in kind.__mro__
@@ -112,7 +115,11 @@ class _Recorder:
         if args is not None:
             found["args"] = args
         self.add_attributes(error, found)
-        notes = [bounded(str(note), self.limit) for note in _notes(error)]
+        notes = [
+            self.spent(bounded(str(note), self.room_for_text()))
+            for note in _notes(error)
+            if self.left > 0
+        ]
         if isinstance(error, BaseExceptionGroup):
             found["group"] = bounded(error.message, self.limit)
             found["members"] = self.members(error, depth, notes)
@@ -151,9 +158,18 @@ class _Recorder:
     def stored(self, value: object) -> str | None:
         """`value` as codec text, or None where it cannot be stored."""
         try:
-            return codec.encode(value, limit=self.limit)
+            return self.spent(codec.encode(value, limit=min(self.limit, max(self.left, 0))))
         except UnserializableValue:
             return None
+
+    def room_for_text(self) -> int:
+        """How long the next text may be."""
+        return self.limit if self.left > 0 else min(self.limit, _SHORT)
+
+    def spent(self, text: str) -> str:
+        """`text`, counted."""
+        self.left -= len(text)
+        return text
 
     def add_attributes(self, error: BaseException, found: dict[str, Any]) -> None:
         """The attributes that can be stored; those of C and of slots stand apart."""

@@ -25,7 +25,7 @@ def decode_error(text: str, namespace: Mapping[str, Any]) -> Exception:
     found = codec.decode(text)
     try:
         return _revive(found, namespace)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DecodeError(f"the recorded error is damaged: {error!r}") from None
 
 
