@@ -14,6 +14,7 @@ import pytest
 
 from tests.workflow_files import ONE, own_directory, write
 from yieldstar_cli import codec, failures, open_runtime, workflow
+from yieldstar_cli.awaiting import ExecutionRef
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import (
     ExecutionAdmissionError,
@@ -34,7 +35,7 @@ from yieldstar_cli.errors import (
 )
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Status
 from yieldstar_cli.project import find_project
-from yieldstar_cli.runtime import ExecutionRef, Runtime, open_storage
+from yieldstar_cli.runtime import Runtime, open_storage
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from yieldstar_cli._version import __version__
 
 if TYPE_CHECKING:
+    from yieldstar_cli.awaiting import ExecutionRef
     from yieldstar_cli.engine.authoring import Workflow, workflow
     from yieldstar_cli.engine.operations import Handle
     from yieldstar_cli.engine.retry import RetryPolicy
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         YieldstarError,
     )
     from yieldstar_cli.model import ExecutionRecord
-    from yieldstar_cli.runtime import ExecutionRef, Runtime, open_runtime
+    from yieldstar_cli.runtime import Runtime, open_runtime
 
 __all__ = [
     "Cancelled",
@@ -72,7 +73,7 @@ __all__ = [
 #: Which module holds the names that `errors` does not.
 _HOMES = {
     "ExecutionRecord": "model",
-    "ExecutionRef": "runtime",
+    "ExecutionRef": "awaiting",
     "Handle": "engine.operations",
     "RetryPolicy": "engine.retry",
     "Runtime": "runtime",

@@ -217,7 +217,7 @@ def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None
 
 def _opened(value: object) -> object:
     """Structs and dataclasses as mappings of their fields, at any depth."""
-    if is_dataclass(value) and not isinstance(value, type):
+    if not isinstance(value, type) and is_dataclass(value):
         return {field.name: _opened(getattr(value, field.name)) for field in fields(value)}
     names = getattr(value, "__struct_fields__", None)
     if names is not None and not isinstance(value, type):

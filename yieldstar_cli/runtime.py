@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from yieldstar_cli import clock as time
+from yieldstar_cli.awaiting import ExecutionRef, Pause, result_of
 from yieldstar_cli.engine.retry import Span
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import (
-    ExecutionCancelled,
-    ExecutionFailed,
     ExecutionNotFound,
     InvalidExecutionEvent,
     MisplacedCall,
     NoDatabase,
-    UndecodableRecord,
     UsageError,
     WaitTimeout,
 )
 from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed, WakeAnswer
+from yieldstar_cli.model import ExecutionRecord, WakeAnswer
 from yieldstar_cli.project import Project, find_project
 from yieldstar_cli.trust import Trust
 
@@ -34,27 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-#: How long `wait` rests between looks, in seconds: short at first, then longer.
-_SHORTEST_REST = 0.005
-_LONGEST_REST = 0.1
-#: After how many looks without a change `wait` reads the record all the same.
-_LOOKS = 20
 
 Moment = datetime | int | float
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionRef(Generic[R_co]):
-    """Names one execution; its `str()` is the execution ID. `R_co` is the result's type."""
-
-    execution_id: str
-    #: What `wait` decodes the result to.
-    result_type: Any = field(default=Any, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.execution_id
 
 
 class Runtime:
@@ -177,28 +155,22 @@ class Runtime:
         ExecutionFailed, ExecutionCancelled, ExecutionNotFound, and WaitTimeout (a TimeoutError),
         which changes nothing. Source: spec K10.
         """
+        pause = Pause(None if timeout is None else _span_ms(timeout))
         execution_id = str(execution)
-        until = None if timeout is None else time.monotonic_ms() + _span_ms(timeout)
-        seen, looks, rest = -1, 0, _SHORTEST_REST
         while True:
             with self._working() as storage:
-                now = storage.changes()
-                if now != seen or looks >= _LOOKS:
+                if pause.look(storage.changes()):
                     record = self._found(storage, execution_id)
                     if record.outcome is not None:
-                        return _result(record, execution)
-                    rest = _SHORTEST_REST if now != seen else rest
-                    seen, looks = now, 0
-            left = None if until is None else (until - time.monotonic_ms()) / 1000
-            if left is not None and left <= 0:
+                        return result_of(record, execution)
+            rest = pause.rest()
+            if rest is None:
                 raise WaitTimeout(
                     f"execution {execution_id!r} has not ended in time",
                     why=("Nothing was changed; it goes on.",),
                     remedy=(f"ys show {execution_id}",),
                 )
-            self._rest(rest if left is None else min(rest, left))
-            looks += 1
-            rest = min(rest * 1.5, _LONGEST_REST)
+            self._rest(rest)
 
     def wake(self, execution: str | ExecutionRef[Any], at: Moment | None = None) -> WakeAnswer:
         """Ask for a look at the execution now, or at `at`, and end its hold, as `ys wake` does.
@@ -304,33 +276,6 @@ def open_storage(
         durability=project.settings.durability,
         max_value=project.settings.max_value,
     )
-
-
-def _result(record: ExecutionRecord, execution: str | ExecutionRef[Any]) -> Any:
-    from yieldstar_cli import codec, failures
-
-    match record.outcome:
-        case Completed(result):
-            wanted = execution.result_type if isinstance(execution, ExecutionRef) else Any
-            try:
-                return codec.decode(result, wanted)
-            except codec.DecodeError as error:
-                raise UndecodableRecord(
-                    f"the result of {record.execution_id} is not what its workflow declares:"
-                    f" {error}",
-                    remedy=f"ys show {record.execution_id}",
-                ) from None
-        case Failed(text):
-            view = failures.view_error(text)
-            raise ExecutionFailed(record.execution_id, view.name, view.message)
-        case CancelledOutcome(reason):
-            raise ExecutionCancelled(
-                f"execution {record.execution_id!r} was cancelled",
-                why=(reason,) if reason else (),
-                remedy=(f"ys show {record.execution_id}",),
-            )
-        case None:
-            raise AssertionError("only a terminal record has a result")
 
 
 def _moment(at: Moment) -> int:

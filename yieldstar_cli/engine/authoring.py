@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from yieldstar_cli import clock
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.retry import RetryPolicy, Span
-from yieldstar_cli.engine.signature import params_of, result_of
+from yieldstar_cli.engine.signature import check_steps, params_of, result_of
 from yieldstar_cli.errors import InvalidWorkflow
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Workflow(Generic[P, R]):
         """Everything resolved. Raises InvalidWorkflow for annotations that cannot be used."""
         plain = not inspect.iscoroutinefunction(self.fn)
         params_type, spread = params_of(self.fn, skip_first=not plain)
+        result_type = result_of(self.fn)
+        check_steps(self.fn)
         code = inspect.unwrap(self.fn).__code__
         return Definition(
             workflow_id=self.workflow_id,
@@ -61,7 +63,7 @@ class Workflow(Generic[P, R]):
             plain=plain,
             params_type=params_type,
             spread=spread,
-            result_type=result_of(self.fn),
+            result_type=result_type,
             retry=self.retry,
             timeout=self.timeout,
             file=code.co_filename,

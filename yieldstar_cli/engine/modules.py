@@ -94,8 +94,10 @@ class Loading:
         """
         self._forget(None if chosen is None else {str(path) for path in chosen})
         root = str(self._directory)
-        if not any(getattr(hook, "directory", None) == root for hook in sys.path_hooks):
-            sys.path_hooks.insert(0, _hook(root, self._check))
+        sys.path_hooks[:] = [
+            _Hook(root, self._check),
+            *(h for h in sys.path_hooks if not (isinstance(h, _Hook) and h.directory == root)),
+        ]
         for cached in [key for key in sys.path_importer_cache if _under(key, root)]:
             del sys.path_importer_cache[cached]
         _append(root)
@@ -158,15 +160,17 @@ class _SourceLoader(SourceFileLoader):
         return code
 
 
-def _hook(root: str, check: Check) -> Callable[[str], PathEntryFinder]:
-    def finder(path: str) -> PathEntryFinder:
-        if not _under(path, root):
-            raise ImportError(f"{path} is not in {root}")
-        loader = _loader_class(check)
-        return FileFinder(path, (loader, [".py"]))
+class _Hook:
+    """Finds the modules of one directory, and of packages in it, with our loader."""
 
-    finder.directory = root  # type: ignore[attr-defined]
-    return finder
+    def __init__(self, directory: str, check: Check) -> None:
+        self.directory = directory
+        self._loader = _loader_class(check)
+
+    def __call__(self, path: str) -> PathEntryFinder:
+        if not _under(path, self.directory):
+            raise ImportError(f"{path} is not in {self.directory}")
+        return FileFinder(path, (self._loader, [".py"]))
 
 
 def _loader_class(check: Check) -> type[SourceFileLoader]:
@@ -190,7 +194,7 @@ def _append(root: str) -> None:
 
 def _directories() -> set[str]:
     """The workflow directories that this process has looked at."""
-    return {hook.directory for hook in sys.path_hooks if hasattr(hook, "directory")}
+    return {hook.directory for hook in sys.path_hooks if isinstance(hook, _Hook)}
 
 
 def _under(path: str, root: str) -> bool:

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from yieldstar_cli.engine import authoring, modules
 from yieldstar_cli.engine.definition import Definition
-from yieldstar_cli.errors import InvalidWorkflow, YieldstarError
+from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.trust import Trust
 
 #: Where our own code is: its frames are left out of a module's traceback.
@@ -163,9 +163,9 @@ class Registry:
         for workflow in self._declared_by(module, declared):
             try:
                 definition = workflow.definition
-            except InvalidWorkflow as error:
+            except Exception as error:  # annotations are the author's code
                 line = workflow.fn.__code__.co_firstlineno
-                refused.append(LoadError(str(path), line, error.message))
+                refused.append(LoadError(str(path), line, _sentence(error)))
             else:
                 definitions.append(replace(definition, module_state=state))
         return _Loaded(path, states, tuple(definitions), None, tuple(refused))
@@ -257,14 +257,16 @@ def _load_error(path: Path, error: BaseException) -> LoadError:
             line, culprit = frame.lineno or 0, ""
         elif Path(frame.filename).parent == path.parent:
             culprit = f"{Path(frame.filename).name} line {frame.lineno}: "
+    return LoadError(str(path), line, culprit + _sentence(error), _own_traceback(error))
+
+
+def _sentence(error: BaseException) -> str:
     if isinstance(error, YieldstarError):
-        message = error.message
-    elif isinstance(error, SystemExit):
-        message = f"it exits when it is loaded: SystemExit({error.code!r})"
-    else:
-        said = error.msg if isinstance(error, SyntaxError) else _said(error)
-        message = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return LoadError(str(path), line, culprit + message, _own_traceback(error))
+        return error.message
+    if isinstance(error, SystemExit):
+        return f"it exits when it is loaded: SystemExit({error.code!r})"
+    said = error.msg if isinstance(error, SyntaxError) else _said(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _said(error: BaseException) -> str:

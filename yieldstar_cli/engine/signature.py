@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-import functools
 import inspect
+import textwrap
 import types
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Never, NoReturn, Self, get_type_hints
+from typing import Any, Never, NoReturn, get_type_hints
 
-from yieldstar_cli.errors import CodeFault, InvalidWorkflow
+from yieldstar_cli.errors import InvalidWorkflow
 
 
 def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
@@ -45,41 +45,53 @@ def params_of(fn: Callable[..., Any], *, skip_first: bool) -> tuple[Any, bool]:
 
 def result_of(fn: Callable[..., Any]) -> Any:
     """The return type of a workflow, or Any. Raises InvalidWorkflow for what cannot be stored."""
-    annotated = _usable(resolved_hints(fn).get("return", Any))
+    annotated = resolved_hints(fn).get("return", Any)
+    if annotated in (NoReturn, Never):
+        return Any
     _check_storable(fn, "result", annotated)
     return annotated
 
 
-@lru_cache(maxsize=4096)
-def result_type(fn: Callable[..., Any]) -> Any:
-    """The return type that a step function declares, or Any (spec O2).
+def check_steps(fn: Callable[..., Any]) -> None:
+    """Raise InvalidWorkflow if a step that `fn` runs by name has a result that cannot be stored.
 
-    Raises CodeFault, with file and line, if the annotation names nothing.
+    Seen are `….run(function, …)` and `….poll(function, …)`, where the function is one of the
+    module's globals; others are met when they run (spec O2).
     """
-    meant = fn
-    while isinstance(meant, functools.partial):
-        meant = meant.func
-    if isinstance(meant, type):
-        return meant
-    if not isinstance(meant, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
-        # An object that can be called.
-        meant = getattr(type(meant), "__call__", meant)  # noqa: B004 - its annotations are meant
-    written = getattr(meant, "__annotations__", {}).get("return", Any)
-    if not isinstance(written, str) and not hasattr(written, "__origin__"):
-        return _usable(type(None) if written is None else written)
+    for step in step_functions(fn):
+        try:
+            annotated = _resolve(_only_return(step), step).get("return", Any)
+        except Exception as error:
+            code = step.__code__
+            raise InvalidWorkflow(
+                f"the result type of step {step.__name__} ({code.co_filename}:"
+                f"{code.co_firstlineno}) cannot be resolved: {error}",
+                remedy=("import the name in the module itself, not only for type checkers",),
+            ) from None
+        if annotated not in (NoReturn, Never):
+            _check_storable(step, "result", annotated)
+
+
+def step_functions(fn: Callable[..., Any]) -> list[types.FunctionType]:
+    """The global functions that `fn` gives to `run` or `poll`, each once."""
     try:
-        return _usable(_resolve({"return": written}, meant)["return"])
-    except Exception as error:
-        code = getattr(inspect.unwrap(meant), "__code__", None)
-        place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
-        raise CodeFault(
-            f"{place}the result type {written!r} cannot be resolved: {error}",
-            remedy="import the name in the module itself, not only for type checkers",
-        ) from None
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return []
+    found: dict[str, types.FunctionType] = {}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        first = node.args[0] if node.args else None
+        if node.func.attr in ("run", "poll") and isinstance(first, ast.Name):
+            named = fn.__globals__.get(first.id)
+            if isinstance(named, types.FunctionType):
+                found[first.id] = named
+    return list(found.values())
 
 
-def _usable(annotated: Any) -> Any:
-    return Any if annotated in (NoReturn, Never, Self) else annotated
+def _only_return(fn: Callable[..., Any]) -> dict[str, Any]:
+    return {name: hint for name, hint in fn.__annotations__.items() if name == "return"}
 
 
 def is_record(annotation: Any) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from yieldstar_cli import codec, failures
+from yieldstar_cli.checking import by_object
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.engine.definition import Definition
@@ -242,7 +243,7 @@ def run(
     with Bench(workflow, fakes=fakes, clock=clock) as bench:
         bench.admit(
             definition.workflow_id,
-            params,
+            by_object(workflow).fit(params),
             execution_id=execution_id,
             context=context,
             version=definition.version,
