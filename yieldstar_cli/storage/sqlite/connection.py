@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 import apsw
 
 from yieldstar_cli.clock import Clock, SystemClock
-from yieldstar_cli.errors import (
-    DatabaseBusy,
-    DatabaseReadOnly,
-    ForeignFile,
-    NoDatabase,
-    UnsafeFilesystem,
-    UntrustedPath,
-)
+from yieldstar_cli.errors import DatabaseBusy, UnsafeFilesystem
 from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.storage.sqlite import schema
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite import files, schema
+from yieldstar_cli.storage.sqlite.database import BEGIN_WRITE, COMMIT, Database
 from yieldstar_cli.storage.sqlite.translate import translate
 
 Durability = Literal["full", "normal"]
@@ -31,11 +22,6 @@ Durability = Literal["full", "normal"]
 BUSY_TIMEOUT_MS = 5_000
 #: No row of ours is longer: a value of 16 MiB with room for escapes, and for a larger limit.
 LONGEST_ROW = 256 * 1024 * 1024
-
-# On these, locks or shared memory do not work as WAL needs them.
-_NETWORK = ("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "afs", "ncpfs", "9p", "davfs")
-_NETWORK_FUSE = ("sshfs", "s3fs", "rclone", "glusterfs", "davfs", "smbnetfs")
-NETWORK_FILESYSTEMS = frozenset((*_NETWORK, *(f"fuse.{name}" for name in _NETWORK_FUSE)))
 
 SET_WAL = "PRAGMA journal_mode = WAL"
 READ_JOURNAL = "PRAGMA journal_mode"
@@ -74,12 +60,16 @@ def open_connection(
     file system that holds a directory. A foreign, newer or damaged file is refused with not
     one byte of it written. Source: spec E13, K5, K7.
     """
-    place = _place(path)
-    _check_file(place, create=create, readonly=readonly)
-    _check_filesystem(place, filesystem_of or filesystem_type)
-    if create and not os.path.lexists(place):
-        _pre_create(place)
-    db = _connect(place, readonly=readonly)
+    place = files.place_of(path)
+    files.check_file(place, create=create, readonly=readonly)
+    files.check_filesystem(place, filesystem_of)
+    if create and not readonly and not os.path.lexists(place):
+        files.pre_create(place)
+    if os.path.lexists(f"{place}-journal"):
+        _look_without_touching(place)
+    # Nobody can be writing: SQLite could not even make its side files there.
+    alone = readonly and files.unchanging(place)
+    db = _connect_unchanging(place) if alone else _connect(place, readonly=readonly)
     try:
         db.connection.set_busy_timeout(busy_timeout_ms)
         _harden(db.connection)
@@ -89,7 +79,8 @@ def open_connection(
             schema.version_of(db)
             _set_wal(db)
             schema.bring_up_to_date(db, clock or SystemClock(), chance or SystemChance())
-        _settle(db, durability)
+        if not alone:
+            _settle(db, durability)
     except BaseException:
         db.close()
         raise
@@ -97,121 +88,6 @@ def open_connection(
         # From here on the file is ours: the last one out folds the WAL into it.
         db.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     return db
-
-
-def _place(path: str | os.PathLike[str]) -> str:
-    """The absolute path; links among its directories are followed, the file itself is not."""
-    text = os.fspath(path)
-    if "\0" in text or not text:
-        raise NoDatabase(f"{text!r} is not a path", remedy=("Name a file with --db.",))
-    folder, name = os.path.split(os.path.abspath(text))
-    return os.path.join(os.path.realpath(folder), name)
-
-
-def _check_file(place: str, *, create: bool, readonly: bool) -> None:
-    """Refuse, in a sentence, whatever is no plain file that may be opened."""
-    for beside in (place, f"{place}-wal", f"{place}-shm", f"{place}-journal"):
-        if os.path.islink(beside):
-            raise UntrustedPath(
-                f"{beside} is a symbolic link",
-                why=("A link could be turned to another file behind our back.",),
-                remedy=("Name the file itself with --db.",),
-            )
-    try:
-        mode = os.lstat(place).st_mode
-    except FileNotFoundError:
-        _check_absent(place, create=create and not readonly)
-        return
-    except OSError as error:
-        raise NoDatabase(f"{place} cannot be opened: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise ForeignFile(
-            f"{place} is {'a directory' if stat.S_ISDIR(mode) else 'not a plain file'}",
-            why=("It was not touched.",),
-            remedy=("Name a file with --db.",),
-        )
-    if not os.access(place, os.R_OK):
-        raise NoDatabase(
-            f"{place} may not be read", remedy=(f"Look at the permissions: ls -l {place}",)
-        )
-    folder = os.path.dirname(place)
-    if not readonly and not (os.access(place, os.W_OK) and os.access(folder, os.W_OK)):
-        what = place if not os.access(place, os.W_OK) else folder
-        raise DatabaseReadOnly(
-            f"{what} may not be written",
-            why=("Nothing was changed.",),
-            remedy=(f"Look at the permissions: ls -ld {what}",),
-        )
-
-
-def _check_absent(place: str, *, create: bool) -> None:
-    folder = os.path.dirname(place)
-    if not os.path.isdir(folder):
-        raise NoDatabase(
-            f"there is no directory {folder}",
-            why=("Nothing was created.",),
-            remedy=(f"mkdir -p {folder}",),
-        )
-    if not create:
-        raise NoDatabase(
-            f"there is no database at {place}",
-            remedy=("ys init", "Name another file with --db."),
-        )
-    if not os.access(folder, os.W_OK):
-        raise DatabaseReadOnly(
-            f"{folder} may not be written",
-            why=("Nothing was created.",),
-            remedy=(f"Look at the permissions: ls -ld {folder}",),
-        )
-
-
-def _check_filesystem(place: str, filesystem_of: Callable[[str], str]) -> None:
-    kind = filesystem_of(os.path.dirname(place))
-    if kind in NETWORK_FILESYSTEMS:
-        raise UnsafeFilesystem(
-            f"{place} is on a network file system ({kind})",
-            why=("Its locks and shared memory do not keep the file whole.",),
-            remedy=("Put the database on a local disk: --db PATH",),
-        )
-
-
-def filesystem_type(folder: str, mounts: str | None = None) -> str:
-    """The kind of file system that holds `folder`, as mounts name it, or "" if unknown.
-
-    `mounts` is the text of /proc/self/mounts, which is read when it is not given.
-    """
-    if mounts is None:
-        if not sys.platform.startswith("linux"):
-            return ""
-        try:
-            mounts = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape")
-        except OSError:
-            return ""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = fields[1].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-        inside = folder == point or folder.startswith(point.rstrip("/") + "/")
-        # Of two mounts at one place the later one is on top.
-        if inside and len(point) >= len(best):
-            best, kind = point, fields[2]
-    return kind
-
-
-def _pre_create(place: str) -> None:
-    """Make the empty file with mode 0600: SQLite's side files take their mode from it."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        # Nobody can have it open yet, so closing it drops nobody's locks.
-        os.close(os.open(place, flags, 0o600))
-    except FileExistsError:
-        return  # Another process made it at the same moment.
-    except OSError as error:
-        raise DatabaseReadOnly(
-            f"{place} cannot be created: {error.strerror}", why=("Nothing was created.",)
-        ) from error
 
 
 def _connect(place: str, *, readonly: bool) -> Database:
@@ -222,6 +98,29 @@ def _connect(place: str, *, readonly: bool) -> Database:
     except apsw.Error as error:
         raise translate(error, place) from error
     return Database(connection, place, readonly=readonly)
+
+
+def _connect_unchanging(place: str) -> Database:
+    """Open the main file alone, without locks and side files, as if nobody could write it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(f"file:{quote(place)}?immutable=1", flags=flags)
+    except apsw.Error as error:
+        raise translate(error, place) from error
+    return Database(connection, place, readonly=True)
+
+
+def _look_without_touching(place: str) -> None:
+    """Refuse another program's file before opening it rolls its left-over journal back.
+
+    Our own files have a rollback journal only until they are first set up.
+    """
+    db = _connect_unchanging(place)
+    try:
+        _harden(db.connection)
+        schema.version_of(db)
+    finally:
+        db.close()
 
 
 def _harden(connection: apsw.Connection) -> None:
@@ -250,16 +149,18 @@ def _harden(connection: apsw.Connection) -> None:
 
 def _set_wal(db: Database) -> None:
     mode = str(db.rows(READ_JOURNAL)[0][0])
-    for _ in range(50):
+    for _ in range(100):
         if mode == "wal":
             return
         try:
             mode = str(db.rows(SET_WAL)[0][0])
-        except DatabaseBusy:
-            # Another process is making the same change, for which SQLite does not wait.
-            mode = str(db.rows(READ_JOURNAL)[0][0])
-        else:
             break
+        except DatabaseBusy:
+            # Another process is making the same change. SQLite does not wait for that, but for
+            # the lock of a transaction it does.
+            db.rows(BEGIN_WRITE)
+            db.rows(COMMIT)
+            mode = str(db.rows(READ_JOURNAL)[0][0])
     if mode != "wal":
         raise UnsafeFilesystem(
             f"{db.path} cannot use a write-ahead log: the file system gave {mode!r}",

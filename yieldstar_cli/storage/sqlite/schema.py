@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 import apsw
 
@@ -25,7 +28,6 @@ FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 
 COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
 # PRAGMA takes no bindings: the numbers are our own constants.
 SIGN = f"PRAGMA application_id = {APPLICATION_ID:d}"
-SET_VERSION = {n: f"PRAGMA user_version = {n:d}" for n in range(1, SCHEMA_VERSION + 1)}
 NAME_FILE = """
 INSERT INTO file (one, uuid, created_at, created_by)
 VALUES (1, :uuid, :now, :by)
@@ -38,7 +40,7 @@ VALUES (0, 'caller', '', 0, -1, x'', '', 0, 0, :now, 0, :now, 'stopped')
 """
 
 
-def version_of(db: Database) -> int:
+def version_of(db: Database, newest: int = SCHEMA_VERSION) -> int:
     """The file's schema version; 0 for an empty file. Writes nothing.
 
     Raises ForeignFile, SchemaTooNew, CorruptFile.
@@ -53,10 +55,10 @@ def version_of(db: Database) -> int:
             why=("It was not touched.",),
             remedy=("Name another file with --db.",),
         )
-    if version > SCHEMA_VERSION:
+    if version > newest:
         raise SchemaTooNew(
             f"{db.path} was written by a newer version: schema {version}, "
-            f"this one reads up to {SCHEMA_VERSION}",
+            f"this one reads up to {newest}",
             why=("It was not touched.",),
             remedy=("Install the newer version: pip install --upgrade yieldstar-cli",),
         )
@@ -88,58 +90,87 @@ def require_current(db: Database) -> None:
         )
 
 
-def bring_up_to_date(db: Database, clock: Clock, chance: Chance) -> None:
-    """Initialise an empty file, or migrate an older one after a backup; of two, one does it."""
-    version = version_of(db)
-    if version == SCHEMA_VERSION:
+@dataclass(frozen=True, slots=True)
+class Migrations:
+    """A folder of `NNNN_name.sql` files, the newest of which makes schema `newest`."""
+
+    folder: Traversable
+    newest: int
+
+    def statements(self, target: int) -> list[str]:
+        """The statements that lead to schema `target`."""
+        (file,) = (f for f in self.folder.iterdir() if f.name.startswith(f"{target:04d}_"))
+        statements, waiting = [], ""
+        for line in file.read_text("utf-8").splitlines():
+            waiting += line.split("--")[0].rstrip() + "\n"
+            if waiting.rstrip().endswith(";"):
+                statements.append(waiting.strip())
+                waiting = ""
+        assert not waiting.strip(), f"{file.name} ends within a statement"
+        return statements
+
+
+def bring_up_to_date(
+    db: Database, clock: Clock, chance: Chance, migrations: Migrations | None = None
+) -> None:
+    """Set up an empty file, or migrate an older one after a backup, in one transaction.
+
+    Of two processes one does it, while the other waits and finds it done.
+    """
+    migrations = migrations or ours()
+    if version_of(db, migrations.newest) == migrations.newest:
         return
-    if version:
-        _back_up(db, version)
-    for target in range(version + 1, SCHEMA_VERSION + 1):
-        with db.atomic():
-            # Another process may have done it while we waited for the lock.
-            if version_of(db) < target:
-                _apply(db, target, clock, chance)
+    with db.atomic():
+        version = version_of(db, migrations.newest)
+        if 0 < version < migrations.newest:
+            _back_up(db, version)
+        for target in range(version + 1, migrations.newest + 1):
+            for statement in migrations.statements(target):
+                db.rows(statement)
+            if target == 1:
+                _sign(db, clock, chance)
+        if version < migrations.newest:
+            db.rows(set_version(migrations.newest))
 
 
-def _apply(db: Database, target: int, clock: Clock, chance: Chance) -> None:
-    for statement in migration(target):
-        db.rows(statement)
-    if target == 1:
-        db.rows(SIGN)
-        db.rows(
-            NAME_FILE,
-            {"uuid": chance.seed(), "now": clock.now_ms(), "by": CREATED_BY},
-        )
-        db.rows(ADD_CALLER, {"now": clock.now_ms()})
-    db.rows(SET_VERSION[target])
-
-
-def migration(target: int) -> list[str]:
-    """The statements of migration number `target`, as `migrations/` holds them."""
+def ours() -> Migrations:
+    """The migrations that this program brings along."""
     folder = resources.files("yieldstar_cli.storage.sqlite") / "migrations"
-    (file,) = (f for f in folder.iterdir() if f.name.startswith(f"{target:04d}_"))
-    statements, waiting = [], ""
-    for line in file.read_text("utf-8").splitlines():
-        waiting += line.split("--")[0].rstrip() + "\n"
-        if waiting.rstrip().endswith(";"):
-            statements.append(waiting.strip())
-            waiting = ""
-    assert not waiting.strip(), f"{file.name} ends within a statement"
-    return statements
+    return Migrations(folder, SCHEMA_VERSION)
+
+
+def set_version(version: int) -> str:
+    """The statement that writes the schema's version; PRAGMA takes no bindings."""
+    return f"PRAGMA user_version = {int(version)}"
+
+
+def _sign(db: Database, clock: Clock, chance: Chance) -> None:
+    now = clock.now_ms()
+    db.rows(SIGN)
+    db.rows(NAME_FILE, {"uuid": chance.seed(), "now": now, "by": CREATED_BY})
+    db.rows(ADD_CALLER, {"now": now})
 
 
 def _back_up(db: Database, version: int) -> None:
-    """Copy the file, as one consistent state, to `<path>.schema-<version>.bak`, mode 0600."""
+    """Copy the file as it is to `<path>.schema-<version>.bak`, mode 0600.
+
+    The caller holds the write lock, so nothing changes meanwhile; a connection of its own reads.
+    """
     target = f"{db.path}.schema-{version}.bak"
+    partial = f"{target}.partial"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(partial)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    flags = apsw.SQLITE_OPEN_NOFOLLOW
+    source = apsw.Connection(db.path, flags=flags | apsw.SQLITE_OPEN_READONLY)
+    copy = apsw.Connection(partial, flags=flags | apsw.SQLITE_OPEN_READWRITE)
     try:
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return  # Another process is at it, or was: that copy is of the same schema.
-    copy = apsw.Connection(target, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
-    try:
-        with copy.backup("main", db.connection, "main") as backup:
+        with copy.backup("main", source, "main") as backup:
             while not backup.done:
-                backup.step(1000)
+                backup.step(1_000)
+    except apsw.Error as error:
+        raise db.translated(error) from error
     finally:
         copy.close()
+        source.close()
+    os.replace(partial, target)

@@ -22,6 +22,14 @@ INSERT INTO workers (name, host, pid, slot, nonce, boot_id, device, inode,
 VALUES (:name, :host, :pid, :slot, :nonce, :boot_id, :device, :inode, :now, :until, :alone)
 RETURNING n
 """
+# Workers that cron starts every minute would fill the table; numbers are never used again.
+FORGET_OLD = """
+DELETE FROM workers
+ WHERE n > 0
+   AND stopped_at IS NOT NULL
+   AND n <= (SELECT max(n) FROM workers) - :kept
+"""
+KEPT = 1_000
 DESCRIBE = "UPDATE workers SET workflows = :workflows, broken = :broken WHERE n = :worker"
 RENEW = """
 UPDATE workers
@@ -112,6 +120,7 @@ class SqliteWorkers:
         }
         with self._db.writing():
             number: int = self._db.rows(REGISTER, bindings)[0][0]
+            self._db.rows(FORGET_OLD, {"kept": KEPT})
         return number
 
     def describe(

@@ -5,14 +5,26 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
-from yieldstar_cli.errors import CommitUnknown, DatabaseBusy, DiskFull, StorageError
-from yieldstar_cli.storage.contract import Reply, Storage
+from yieldstar_cli.errors import (
+    CommitUnknown,
+    DatabaseBusy,
+    DiskFull,
+    StorageError,
+)
+from yieldstar_cli.storage.contract import Reply
+from yieldstar_cli.storage.sqlite.batch import (
+    Answer,
+    Asked,
+    Post,
+    Request,
+    Undo,
+    deliver,
+    run_batch,
+)
+from yieldstar_cli.storage.sqlite.inline_writer import InlineWriter
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
-Post = Callable[[Callable[[], None]], None]
-Request = Callable[[Storage], Any]
 OnTrouble = Callable[[BaseException | None], None]
 
 #: Pauses between tries while the disk is full, in seconds; the last one repeats.
@@ -25,66 +37,6 @@ LAST_BATCH = "SELECT batch FROM workers WHERE n = :worker"
 # Succeeds only once the log's pages are rewritten into the file and synced: after it, what is
 # read is what the disk holds. Reading alone may be answered from memory.
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
-
-
-class _Asked(NamedTuple):
-    request: Request
-    reply: Reply
-
-
-class _Answer(NamedTuple):
-    reply: Reply
-    value: Any
-    error: BaseException | None
-
-
-class _Undo(Exception):
-    """A request failed after it had changed something: run the batch again in parts."""
-
-
-def deliver(answers: Sequence[_Answer]) -> None:
-    """Call every reply; one that raises does not keep the others from theirs."""
-    first: BaseException | None = None
-    for answer in answers:
-        try:
-            answer.reply(answer.value, answer.error)
-        except BaseException as error:
-            first = first or error
-    if first is not None:
-        raise first
-
-
-def run_batch(storage: SqliteStorage, batch: Sequence[_Asked], *, apart: bool) -> list[_Answer]:
-    """Run every request in the transaction under way; `apart` lets each fail by itself.
-
-    Parts cost a savepoint each and are hardly ever needed, since a refused request has changed
-    nothing. Raises _Undo where one had, and the StorageError that struck the transaction.
-    """
-    answers = []
-    for asked in batch:
-        before = storage.db.connection.total_changes()
-        try:
-            if apart:
-                with storage.atomic():
-                    value = asked.request(storage)
-            else:
-                value = asked.request(storage)
-        except StorageError as error:
-            if not storage.db.in_transaction or _strikes_all(error):
-                raise
-            answers.append(_Answer(asked.reply, None, error))
-        except Exception as error:
-            answers.append(_Answer(asked.reply, None, error))
-        else:
-            answers.append(_Answer(asked.reply, value, None))
-            continue
-        if not apart and storage.db.connection.total_changes() != before:
-            raise _Undo
-    return answers
-
-
-def _strikes_all(error: StorageError) -> bool:
-    return isinstance(error, DiskFull | DatabaseBusy)
 
 
 class GroupWriter:
@@ -111,7 +63,7 @@ class GroupWriter:
         self._worker = worker
         self._on_trouble = on_trouble or (lambda _: None)
         self._full_pauses_s = tuple(full_pauses_s)
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[Asked] = deque()
         self._wake = threading.Condition()
         self._closing = False
         self._fatal: BaseException | None = None
@@ -141,7 +93,7 @@ class GroupWriter:
                 else None
             )
             if refused is None:
-                self._waiting.append(_Asked(request, reply))
+                self._waiting.append(Asked(request, reply))
                 self._wake.notify()
         if refused is not None:
             self._post(lambda: reply(None, refused))
@@ -172,14 +124,14 @@ class GroupWriter:
         finally:
             self._storage.close()
 
-    def _next(self) -> list[_Asked]:
+    def _next(self) -> list[Asked]:
         with self._wake:
             while not self._waiting and not self._closing:
                 self._wake.wait()
             count = min(len(self._waiting), LONGEST_BATCH)
             return [self._waiting.popleft() for _ in range(count)]
 
-    def _answer(self, answers: Sequence[_Answer]) -> None:
+    def _answer(self, answers: Sequence[Answer]) -> None:
         if answers:
             self._post(lambda: deliver(answers))
 
@@ -189,9 +141,9 @@ class GroupWriter:
             self._fatal = error
             left, self._waiting = list(self._waiting), deque()
         self._on_trouble(error)
-        self._answer([_Answer(asked.reply, None, error) for asked in left])
+        self._answer([Answer(asked.reply, None, error) for asked in left])
 
-    def _commit(self, batch: Sequence[_Asked]) -> Sequence[_Answer]:
+    def _commit(self, batch: Sequence[Asked]) -> Sequence[Answer]:
         """Commit `batch`, whatever it takes, and say what to answer."""
         tries = 0
         while True:
@@ -201,23 +153,23 @@ class GroupWriter:
                 self._say(error)
                 tries += 1
                 if not self._pause(error, tries):
-                    return [_Answer(asked.reply, None, error) for asked in batch]
+                    return [Answer(asked.reply, None, error) for asked in batch]
             except CommitUnknown as error:
                 return self._settle(batch, error)
             except StorageError as error:
-                self._answer([_Answer(asked.reply, None, error) for asked in batch])
+                self._answer([Answer(asked.reply, None, error) for asked in batch])
                 raise
             else:
                 self._say(None)
                 return answers
 
-    def _attempt(self, batch: Sequence[_Asked]) -> Sequence[_Answer]:
+    def _attempt(self, batch: Sequence[Asked]) -> Sequence[Answer]:
         try:
             return self._transaction(batch, apart=False)
-        except _Undo:
+        except Undo:
             return self._transaction(batch, apart=True)
 
-    def _transaction(self, batch: Sequence[_Asked], *, apart: bool) -> Sequence[_Answer]:
+    def _transaction(self, batch: Sequence[Asked], *, apart: bool) -> Sequence[Answer]:
         db = self._storage.db
         db.begin()
         try:
@@ -254,7 +206,7 @@ class GroupWriter:
         row = self._storage.db.row(LAST_BATCH, {"worker": self._worker})
         return int(row[0]) if row else None
 
-    def _settle(self, batch: Sequence[_Asked], unknown: CommitUnknown) -> Sequence[_Answer]:
+    def _settle(self, batch: Sequence[Asked], unknown: CommitUnknown) -> Sequence[Answer]:
         """Find out whether the commit stands: if it does, its answers do; else run it once more."""
         self._say(unknown)
         try:
@@ -270,32 +222,10 @@ class GroupWriter:
                 return self._answers
             answers = self._attempt(batch)
         except BaseException as error:
-            self._answer([_Answer(asked.reply, None, unknown) for asked in batch])
+            self._answer([Answer(asked.reply, None, unknown) for asked in batch])
             raise unknown from error
         self._say(None)
         return answers
 
 
-class InlineWriter:
-    """`contract.Writer` that runs each request at once, in a transaction of its own.
-
-    For the test kit and the simulator: no thread, and the reply comes through `post`.
-    """
-
-    def __init__(self, storage: SqliteStorage, post: Post) -> None:
-        self._storage = storage
-        self._post = post
-
-    def submit(self, request: Request, reply: Reply) -> None:
-        """See `contract.Writer.submit`."""
-        value: Any = None
-        error: BaseException | None = None
-        try:
-            with self._storage.atomic():
-                value = request(self._storage)
-        except Exception as caught:
-            value, error = None, caught
-        self._post(lambda: reply(value, error))
-
-    def close(self) -> None:
-        """Nothing waits."""
+__all__ = ["GroupWriter", "InlineWriter"]
