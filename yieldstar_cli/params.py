@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import copy
 import difflib
-import inspect
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
 from yieldstar_cli import codec, params_text
 from yieldstar_cli.errors import InvalidExecutionEvent, InvalidParams, UnserializableValue
-from yieldstar_cli.params_describe import (
-    NoParams,
-    ParamField,
-    describe,
-    opaque,
-    rebuild,
-    schema,
-    table,
-    type_info,
-    value_text,
-)
+from yieldstar_cli.params_describe import describe, opaque, type_info
+from yieldstar_cli.params_rebuild import rebuild
+from yieldstar_cli.params_signature import struct_from_signature
+from yieldstar_cli.params_table import NoParams, ParamField, schema, table, value_text
 from yieldstar_cli.strict_json import JsonError, parse_json
 
 
@@ -316,54 +308,6 @@ def _look(tree: Any, path: str) -> tuple[bool, Any]:
         except (KeyError, IndexError, TypeError, ValueError):
             return False, None
     return True, tree
-
-
-# --- from a function's arguments ---------------------------------------------------------------
-
-
-def struct_from_signature(fn: Callable[..., Any], skip_first: bool) -> Any:
-    """A Struct of the plain typed keyword arguments of `fn`, or None when it takes none (R1).
-
-    `skip_first` passes over the `step` argument. Raises TypeError with a sentence for arguments
-    without a type, *args, **kwargs and positional-only ones, and for types that cannot be read.
-    """
-    taken = list(inspect.signature(fn).parameters.values())[1 if skip_first else 0 :]
-    if not taken:
-        return None
-    hints = _hints(fn, {param.name for param in taken})
-    fields: list[tuple[str, Any, Any]] = []
-    for param in taken:
-        if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
-            raise TypeError(f"*{param.name} takes anything; name each argument, with its type")
-        if param.kind is param.POSITIONAL_ONLY:
-            raise TypeError(f"{param.name} is positional only; params are given by name")
-        if param.name not in hints:
-            raise TypeError(f"{param.name} has no type; write {param.name}: str, or what it is")
-        fields.append((param.name, hints[param.name], _field(param.default)))
-    name = "".join(part.capitalize() for part in fn.__name__.split("_")) + "Params"
-    made = msgspec.defstruct(
-        name, fields, kw_only=True, forbid_unknown_fields=True, module=fn.__module__
-    )
-    codec.check_type(made)
-    return made
-
-
-def _field(default: Any) -> Any:
-    if default is inspect.Parameter.empty:
-        return msgspec.field()
-    if isinstance(default, list | dict | set) or is_dataclass(default):
-        return msgspec.field(default_factory=partial(copy.deepcopy, default))
-    return msgspec.field(default=default)
-
-
-def _hints(fn: Callable[..., Any], names: set[str]) -> dict[str, Any]:
-    """The resolved annotations of `names` only: that of `step` need not be importable."""
-    wanted = {name: hint for name, hint in fn.__annotations__.items() if name in names}
-    holder = type("Arguments", (), {"__annotations__": wanted})
-    try:
-        return get_type_hints(holder, globalns=getattr(fn, "__globals__", {}), include_extras=True)
-    except NameError as error:
-        raise TypeError(f"an annotation cannot be resolved: {error}") from None
 
 
 __all__ = [

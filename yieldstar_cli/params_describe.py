@@ -8,43 +8,19 @@ value is made, types unknown here) is `opaque`: then the module has to be loaded
 
 from __future__ import annotations
 
-import ast
 import copy
-import inspect
 import json
-import textwrap
-from dataclasses import dataclass
 from enum import Enum, Flag
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import inspect as shape
 
 from yieldstar_cli import codec
 from yieldstar_cli.errors import UnserializableValue
-
-
-class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a workflow without arguments takes: nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParamField:
-    """One parameter, for people."""
-
-    name: str
-    type_text: str
-    #: The default as text; "required" where there is none.
-    default_text: str
-    doc: str
-
-    @property
-    def required(self) -> bool:
-        """Whether it has to be given."""
-        return self.default_text == "required"
+from yieldstar_cli.params_table import NoParams, field_docs, type_text
 
 
 class _Opaque(Exception):
@@ -104,21 +80,6 @@ def bare(info: Any) -> Any:
     while isinstance(info, shape.Metadata):
         info = info.type
     return info
-
-
-def schema(type_: Any) -> str:
-    """The JSON Schema of `type_` as text; `{}`, which allows everything, where there is none."""
-    try:
-        found = msgspec.json.schema(NoParams if type_ is None else type_, schema_hook=_path_schema)
-    except (TypeError, ValueError, NameError, AttributeError, NotImplementedError, RecursionError):
-        return "{}"
-    return json.dumps(found)
-
-
-def _path_schema(kind: type) -> dict[str, Any]:
-    if issubclass(kind, Path):
-        return {"type": "string", "format": "path"}
-    raise TypeError(f"{kind.__name__} has no JSON Schema")
 
 
 # --- describing ------------------------------------------------------------------------------
@@ -219,27 +180,6 @@ def _default(kind: type, field: shape.Field) -> dict[str, Any]:
         raise _Opaque(f"the default of {kind.__name__}.{field.name}: {error.reason}") from None
 
 
-def field_docs(kind: type) -> dict[str, str]:
-    """The texts that stand below the fields of a class, as far as its source can be read."""
-    docs: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError, SyntaxError, ValueError, IndexError):
-            continue
-        body = getattr(tree.body[0], "body", []) if tree.body else []
-        for field, text in pairwise(body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                docs[field.target.id] = inspect.cleandoc(text.value.value)
-    return docs
-
-
 def _fields_of(type_: Any) -> list[dict[str, Any]]:
     """Name, type and default of an opaque type's fields, only for showing them."""
     try:
@@ -264,156 +204,3 @@ def _shown_type(info: Any) -> str:
         return type_text(_Describer().node(info))
     except _Opaque:
         return str(getattr(getattr(bare(info), "cls", None), "__name__", "…"))
-
-
-# --- rebuilding ------------------------------------------------------------------------------
-
-
-def rebuild(description: str) -> Any:
-    """A type equivalent to the one described: it accepts, refuses and encodes the same.
-
-    Dataclasses come back as Structs. Raises ValueError for an opaque description.
-    """
-    node = json.loads(description)
-    if node["k"] == "opaque":
-        raise ValueError(f"the params can only be checked by their module: {node['why']}")
-    return _built(node)
-
-
-_TYPES: dict[str, str] = {
-    "datetime": "datetime",
-    "date": "datetime",
-    "time": "datetime",
-    "timedelta": "datetime",
-}
-
-
-def _built(node: dict[str, Any]) -> Any:
-    kind = node["k"]
-    made = _built_bare(kind, node)
-    if "limits" in node:
-        from typing import Annotated
-
-        return Annotated[made, msgspec.Meta(**node["limits"])]
-    return made
-
-
-def _built_bare(kind: str, node: dict[str, Any]) -> Any:
-    import datetime
-    from decimal import Decimal
-    from typing import Literal, Union
-    from uuid import UUID
-
-    if kind in _TYPES:
-        return getattr(datetime, kind)
-    simple: dict[str, Any] = {
-        "any": Any,
-        "none": None,
-        "bool": bool,
-        "int": int,
-        "float": float,
-        "str": str,
-        "bytes": bytes,
-        "decimal": Decimal,
-        "uuid": UUID,
-        "path": Path,
-    }
-    if kind in simple:
-        return simple[kind]
-    if kind in ("list", "set", "frozenset"):
-        item: Any = _built(node["item"])
-        return {"list": list, "set": set, "frozenset": frozenset}[kind][item]  # type: ignore[index]
-    if kind == "vartuple":
-        return cast(Any, tuple)[_built(node["item"]), ...]
-    if kind == "tuple":
-        return cast(Any, tuple)[tuple(_built(item) for item in node["items"])]
-    if kind == "dict":
-        return cast(Any, dict)[_built(node["key"]), _built(node["item"])]
-    if kind == "union":
-        return Union[tuple(_built(member) for member in node["types"])]  # noqa: UP007
-    if kind == "literal":
-        return cast(Any, Literal)[tuple(node["values"])]
-    if kind == "enum":
-        return _built_enum(node)
-    return _built_struct(node)
-
-
-def _built_enum(node: dict[str, Any]) -> Any:
-    members = [(name, value) for name, value in node["members"]]
-    mixin = {"str": str, "int": int}.get(node["base"])
-    if mixin is None:
-        return cast(Any, Enum)(node["name"], members)
-    return cast(Any, Enum)(node["name"], members, type=mixin)
-
-
-def _built_struct(node: dict[str, Any]) -> Any:
-    fields = []
-    for field in node["fields"]:
-        type_ = _built(field["type"])
-        settings: dict[str, Any] = {"name": field["as"]}
-        if "default" in field:
-            default = codec.decode(field["default"], type_)
-            if isinstance(default, list | dict | set):
-                settings["default_factory"] = partial(copy.deepcopy, default)
-            else:
-                settings["default"] = default
-        fields.append((field["name"], type_, msgspec.field(**settings)))
-    config = node["config"]
-    return msgspec.defstruct(node["name"], fields, kw_only=True, module=__name__, **config)
-
-
-# --- for people ------------------------------------------------------------------------------
-
-
-def table(description: str) -> list[ParamField]:
-    """The parameters in their order, for display."""
-    node = json.loads(description)
-    return [
-        ParamField(
-            name=field["as"],
-            type_text=field["shown"] if "shown" in field else type_text(field["type"]),
-            default_text=_default_text(field),
-            doc=field["doc"],
-        )
-        for field in node.get("fields", ())
-    ]
-
-
-def _default_text(field: dict[str, Any]) -> str:
-    if "default" in field:
-        return value_text(codec.decode(field["default"]))
-    return str(field.get("default_shown", "required"))
-
-
-def value_text(value: object) -> str:
-    """A value in one short line: JSON where JSON has a word for it."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        try:
-            text = str(value)
-        except (ValueError, RecursionError):
-            text = f"a very large {type(value).__name__}"
-    return text if len(text) <= 60 else text[:59] + "…"
-
-
-def type_text(node: dict[str, Any]) -> str:
-    """A type as an author would write it, enums and literals as their values."""
-    kind: str = node["k"]
-    if kind in ("list", "set", "frozenset"):
-        return f"{kind}[{type_text(node['item'])}]"
-    if kind == "vartuple":
-        return f"tuple[{type_text(node['item'])}, ...]"
-    if kind == "tuple":
-        return f"tuple[{', '.join(type_text(item) for item in node['items'])}]"
-    if kind == "dict":
-        return f"dict[{type_text(node['key'])}, {type_text(node['item'])}]"
-    if kind == "union":
-        return " | ".join(type_text(member) for member in node["types"])
-    if kind == "literal":
-        return " | ".join(value_text(value) for value in node["values"])
-    if kind == "enum":
-        return " | ".join(value_text(value) for _, value in node["members"])
-    if kind == "struct":
-        return str(node["name"])
-    return {"none": "null", "decimal": "Decimal", "uuid": "UUID", "path": "Path"}.get(kind, kind)

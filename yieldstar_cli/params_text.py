@@ -15,7 +15,8 @@ import msgspec
 from msgspec import inspect as shape
 
 from yieldstar_cli import clock
-from yieldstar_cli.params_describe import bare, value_text
+from yieldstar_cli.params_describe import bare
+from yieldstar_cli.params_table import value_text
 from yieldstar_cli.strict_json import JsonError, parse_json
 
 _ARRAYS = (
