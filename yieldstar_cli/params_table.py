@@ -58,6 +58,8 @@ def _default_text(field: dict[str, Any]) -> str:
 
 def value_text(value: object) -> str:
     """A value in one short line: JSON where JSON has a word for it."""
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
