@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from yieldstar_cli import codec
 from yieldstar_cli.engine.driver import Driver
 from yieldstar_cli.engine.step import Step, StepEvent
-from yieldstar_cli.errors import CodeFault, ParamsFault
+from yieldstar_cli.errors import CodeFault, ParamsFault, UndecodableRecord
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
@@ -88,7 +88,12 @@ def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
     def event() -> StepEvent:
         nonlocal context
         if context is None:
-            context = MappingProxyType(codec.decode(claimed.context_json))
+            try:
+                context = MappingProxyType(codec.decode(claimed.context_json))
+            except codec.DecodeError as error:
+                raise UndecodableRecord(
+                    f"the recorded context no longer decodes: {error}"
+                ) from None
         return StepEvent(
             execution_id=claimed.delivery.execution_id,
             workflow_id=claimed.workflow_id,

@@ -60,6 +60,10 @@ class Host(Protocol):
         """It came to its next await."""
         ...
 
+    def hold(self, carrier: Carrier, error: BaseException) -> None:
+        """An infrastructure error kept the delivery from being recorded (spec E12)."""
+        ...
+
     def ended(self, carrier: Carrier, outcome: Outcome | None) -> None:
         """The delivery is over; `outcome` is None when it was released or lost."""
         ...
@@ -460,10 +464,11 @@ class Carrier:
 
     def _lost(self, error: BaseException) -> None:
         """A commit was refused or failed: nothing of it stands, the coroutine is dropped (R2)."""
-        self.driver.fault = None
-        code = "stale" if isinstance(error, StaleDelivery) else "refused"
-        self._say(code, text=str(error))
+        stale = isinstance(error, StaleDelivery)
+        self._say("stale" if stale else "refused", text=str(error))
         self._finish(None, lost=True)
+        if not stale:
+            self.host.hold(self, error)
 
     def _finish(self, outcome: Outcome | None, *, lost: bool = False) -> None:
         self.over = True

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: How many executions one claim takes at most: what can start soon.
 CLAIM_BATCH = 256
+#: When a claim that failed or found nothing is tried again.
+RETRY_MS = 1_000
+#: The longest pause after a storage error (spec E12).
+LONGEST_HOLD_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class Dispatcher:
         self._alarm_at: int | None = None
         self._suspects = False
         self._only: str | None = None
+        #: Infrastructure errors in a row, by execution.
+        self._troubles: dict[int, int] = {}
         #: With `deliver_once`: the moment that bounds what is due, and what was delivered.
         self._begun_at: int | None = None
         self._seen: set[int] | None = None
@@ -133,16 +139,23 @@ class Dispatcher:
         if room <= 0:
             return
         now = self.loop.now_ms() if self._begun_at is None else self._begun_at
-        due = self._storage.deliveries.next_due(self.names, suspects=self._suspects)
+        due = self._storage.deliveries.next_due(
+            self.names, suspects=self._suspects, worker=self._worker
+        )
         if due is not None and due <= now:
             self._claim(now, room)
             return
         self._sleep_until(due)
         if self.on_suspect is not None and not self._suspects:
-            suspect = self._storage.deliveries.next_due(self.names, suspects=True)
+            suspect = self._storage.deliveries.next_due(
+                self.names, suspects=True, worker=self._worker
+            )
             if suspect is not None and suspect <= now:
                 self.on_suspect()
-        if self.on_idle is not None and not self._carriers:
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self.on_idle is not None and not self.busy:
             self.on_idle()
 
     def bury(self, row: WorkerRow, how: str, marked: Mapping[int, int]) -> None:
@@ -194,7 +207,9 @@ class Dispatcher:
 
     def next_due(self) -> int | None:
         """The earliest moment at which this worker may claim something."""
-        return self._storage.deliveries.next_due(self.names, suspects=self._suspects)
+        return self._storage.deliveries.next_due(
+            self.names, suspects=self._suspects, worker=self._worker
+        )
 
     def open_executions(self) -> list[str]:
         """The executions under way, for people."""
@@ -220,7 +235,7 @@ class Dispatcher:
                 only=only,
                 known=self._known,
             ),
-            lambda found, error: self._claimed(found, error, 1 if suspects else room),
+            self._claimed,
         )
 
     def _known(self, number: int, incarnation: int) -> int:
@@ -230,22 +245,22 @@ class Dispatcher:
             return 0
         return resident.driver.position
 
-    def _claimed(
-        self, found: list[Claimed] | None, error: BaseException | None, asked: int
-    ) -> None:
+    def _claimed(self, found: list[Claimed] | None, error: BaseException | None) -> None:
         if error is not None or found is None:
             self._claiming = False
             self._say("trouble", text=str(error))
-            self._sleep_until(self.loop.now_ms() + 1_000)
+            self._sleep_until(self.loop.now_ms() + RETRY_MS)
             return
         for claimed in found:
             self._begin(claimed)
         self._claiming = False
         again, self._claim_again = self._claim_again, False
-        if again or len(found) >= asked or found:
+        if again or found:
             self.loop.post(self.poll)
-        elif self.on_idle is not None and not self._carriers:
-            self.on_idle()
+            return
+        # Somebody else was quicker, or what is due is not for us: look again, not at once.
+        self._sleep_until(self.loop.now_ms() + RETRY_MS)
+        self._tell_idle()
 
     def _begin(self, claimed: Claimed) -> None:
         number = claimed.delivery.number
@@ -301,7 +316,22 @@ class Dispatcher:
         delivery = claimed.delivery
         self.writer.submit(
             lambda storage: storage.executions.release(delivery),
-            lambda _, error: self.loop.post(self.poll),
+            lambda _, error: self._tell_idle() if self.stopping else self.poll(),
+        )
+
+    def hold(self, carrier: Carrier, error: BaseException) -> None:
+        """After an infrastructure error: deliver again at once, then after growing pauses (E12)."""
+        delivery = carrier.claimed.delivery
+        count = self._troubles.get(delivery.number, 0)
+        self._troubles[delivery.number] = count + 1
+        pause = min(1_000 * 2 ** (count - 1), LONGEST_HOLD_MS) if count else 0
+        until = self.loop.now_ms() + pause
+        code = getattr(error, "code", "INTERNAL")
+        self.writer.submit(
+            lambda storage: storage.executions.release(
+                delivery, how=code, problem=(code, str(error)), held=count > 0, held_until=until
+            ),
+            lambda _, refused: self.poll(),
         )
 
     # --- what carriers call ------------------------------------------------------------------
@@ -350,10 +380,12 @@ class Dispatcher:
                 self._sleep_until(outcome.due_at)
         elif not driver.finished or outcome is None:
             driver.drop()
+        if outcome is not None:
+            self._troubles.pop(number, None)
         if not self.stopping:
             self.loop.post(self.poll)
-        elif not self._carriers and self.on_idle is not None:
-            self.on_idle()
+        else:
+            self._tell_idle()
 
     # --- sleeping ----------------------------------------------------------------------------
 
