@@ -172,6 +172,26 @@ def test_a_wrong_line_in_ys_toml_is_a_usage_error(home: Path, line: str, words: 
         assert word in refused.value.message
 
 
+def test_a_directory_that_is_not_there_is_a_usage_error(home: Path, monkeypatch):
+    """case 34; spec V3: also the current one, when it was removed."""
+    gone = home / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    for start in (home / "nowhere", home / "nul\0", None):
+        with pytest.raises(UsageError):
+            find_project(start, env={}, home=home)
+
+
+def test_a_home_in_ys_toml_is_meant_as_in_a_shell(home: Path, monkeypatch):
+    """spec K8."""
+    monkeypatch.setenv("HOME", str(home))
+    (home / "shop" / "ys.toml").write_text('db = "~/x.db"\n')
+
+    assert find(home / "shop", home).db == home / "x.db"
+
+
 def test_the_nearest_key_is_offered(home: Path):
     """spec K8."""
     (home / "shop" / "ys.toml").write_text("durabilty = 'full'\n")

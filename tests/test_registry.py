@@ -10,8 +10,9 @@ from textwrap import dedent
 import pytest
 
 from tests.workflow_files import ONE, own_directory, write
-from yieldstar_cli import RetryPolicy
+from yieldstar_cli import RetryPolicy, params
 from yieldstar_cli.engine.authoring import workflow
+from yieldstar_cli.engine.catalog import to_module_infos
 from yieldstar_cli.engine.registry import load_directory
 from yieldstar_cli.errors import InvalidWorkflow, UntrustedPath, UsageError
 
@@ -358,6 +359,86 @@ def test_annotations_are_resolved_once_the_module_has_loaded(directory):
     assert "Missing" in error.message
 
 
+def test_a_step_whose_result_cannot_be_read_back_is_a_load_error(directory):
+    """spec O2: what a workflow runs as a step is checked when the module loads."""
+    write(directory, "bad.py", """
+        from __future__ import annotations
+        import msgspec
+        from typing import TYPE_CHECKING
+        from yieldstar_cli import workflow
+
+        if TYPE_CHECKING:
+            from elsewhere import Order
+
+        def load() -> Order: ...
+        class A(msgspec.Struct): ...
+        class B(msgspec.Struct): ...
+        def either() -> A | B: ...
+        def helper() -> Order: ...
+
+        @workflow
+        async def one(step) -> None:
+            await step.run(load)
+
+        @workflow
+        async def two(step) -> None:
+            await step.using(key="x").poll(either, every="1s")
+
+        @workflow
+        async def fine(step) -> None:
+            helper()
+    """)  # fmt: skip
+
+    registry = load_directory(directory)
+
+    assert list(registry.definitions) == [("fine", 1)]
+    said = [error.message for error in registry.errors]
+    assert "result type of step load" in said[0]
+    assert "bad.py:10" in said[0]
+    assert "result of either cannot be stored" in said[1]
+
+
+def test_a_wrapped_function_is_known_by_its_own_place_and_names(directory):
+    """spec O2: errors are named from the globals of the workflow's own module."""
+    write(directory, "wrapped.py", """
+        from _wrap import wrap
+        from yieldstar_cli import workflow
+
+        MINE = True
+
+        @workflow
+        @wrap
+        async def pay(step, cents: int) -> int:
+            return cents
+    """)  # fmt: skip
+    write(directory, "_wrap.py", """
+        from functools import wraps
+
+        def wrap(fn):
+            @wraps(fn)
+            async def wrapper(*args, **kwargs):
+                return await fn(*args, **kwargs)
+            return wrapper
+    """)  # fmt: skip
+
+    definition = load_directory(directory).definitions["pay", 1]
+
+    assert definition.namespace["MINE"] is True
+    assert definition.file == str(directory / "wrapped.py")
+    assert definition.result_type is int
+
+
+def test_what_a_module_prints_does_not_reach_the_standard_output(directory, capsys):
+    """cli.md, streams: `--json` is always one valid document."""
+    write(directory, "chatty.py", "print('hello from the module')\n")
+
+    load_directory(directory)
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "hello from the module\n"
+
+
 def test_untyped_starred_and_positional_params_are_load_errors(directory):
     """spec R1, O2: params are checked by name and type, so they have both."""
     write(directory, "bad.py", """
@@ -513,6 +594,46 @@ def test_the_same_file_changed_and_loaded_again_is_no_double(directory):
     assert list(registry.definitions) == [("pay", 1)]
     assert registry.errors == []
     assert registry.definitions["pay", 1].line == 7
+
+
+def test_the_catalog_says_what_was_read_not_what_the_file_is_now(directory):
+    """spec K4: what changed after it was loaded is stale, a helper too."""
+    pay = write(directory, "pay.py", "import _rates\n" + dedent(ONE.format(name="pay")))
+    rates = write(directory, "_rates.py", "rate = 1\n")
+    unused = write(directory, "_unused.py", "x = 1\n")
+    registry = load_directory(directory)
+    before = {path: path.stat().st_mtime_ns for path in (pay, rates, unused)}
+
+    write(directory, "pay.py", "changed = 1\n")
+    write(directory, "_rates.py", "rate = 2\n")
+    infos = {Path(info.path): info for info in to_module_infos(registry)}
+
+    assert {path: info.mtime_ns for path, info in infos.items()} == before
+    assert [w.workflow_id for w in infos[pay].workflows] == ["pay"]
+    assert (infos[rates].workflows, infos[rates].error) == ((), None)
+
+
+def test_the_catalog_has_everything_that_a_trigger_needs(directory):
+    """spec K4."""
+    write(directory, "pay.py", """
+        from yieldstar_cli import RetryPolicy, workflow
+
+        @workflow(version=2, retry=RetryPolicy(attempts=None, first="2s"))
+        async def pay(step, cents: int, to: str = "shop") -> str:
+            \"\"\"Pay someone.\"\"\"
+            return to
+    """)  # fmt: skip
+    write(directory, "bad.py", "x = 1\nboom\n")
+
+    bad, good = to_module_infos(load_directory(directory))
+
+    (info,) = good.workflows
+    assert (info.workflow_id, info.version, info.line) == ("pay", 2, 4)
+    assert info.doc == "Pay someone."
+    assert [f.name for f in params.table(info.params_description)] == ["cents", "to"]
+    assert info.retry == "no limit, first after 2s, factor 2, at most 5m"
+    assert bad.error == "line 2: NameError: name 'boom' is not defined"
+    assert bad.workflows == ()
 
 
 def test_two_directories_with_a_file_of_one_name_do_not_mix(directory, tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import dedent
 
 import msgspec
 import pytest
@@ -450,6 +452,30 @@ def test_looking_never_loads_a_module(runtime: Runtime, workflows: Path):
         runtime.wait("order-1", timeout=0)
 
     assert not Path("imported").exists()
+
+
+def test_a_trigger_by_name_loads_nothing_heavy(runtime: Runtime, workflows: Path):
+    """design.md: what is cached is checked without asyncio, rich, or the module."""
+    write(workflows, "charge.py", "import asyncio\n" + dedent(CHARGE))
+    runtime.trigger("charge-order", {"order": 1})
+
+    script = (
+        "import sys\n"
+        "from yieldstar_cli import open_runtime\n"
+        "with open_runtime() as runtime:\n"
+        "    print(runtime.trigger('charge-order', {'order': 2}, id='two'))\n"
+        "heavy = {'asyncio', 'rich', 'typer', 'charge', 'yieldstar_cli.engine.registry'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+
+    assert ran.stdout == "two\n[]\n"
 
 
 # --- wait ------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trus
     two workflows of one name, UntrustedPath. `storage` None: nothing is cached.
     """
     from yieldstar_cli.engine import catalog
-    from yieldstar_cli.engine.authoring import NAME
+    from yieldstar_cli.engine.definition import NAME
 
     if not isinstance(workflow_id, str) or not NAME.fullmatch(workflow_id):
         raise InvalidExecutionEvent(
@@ -201,7 +201,6 @@ def _imported(path: Path, directory: Path) -> set[Path]:
 
 def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None:
     """The definition, if its module was loaded or is the only one that can check the params."""
-    from yieldstar_cli.engine.registry import Registry
     from yieldstar_cli.params import opaque
 
     assert found.latest is not None
@@ -210,6 +209,8 @@ def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None
         return known.registry.definitions[key]
     if not opaque(found.latest.params_description):
         return None
+    from yieldstar_cli.engine.registry import Registry
+
     registry = Registry(known.directory, trust)
     registry.load([Path(found.module)])
     return registry.definitions.get(key)

@@ -69,10 +69,10 @@ def find_project(
     cannot be used. Source: spec K8.
     """
     env = os.environ if env is None else env
-    start = (start or Path.cwd()).resolve()
+    start = _directory(start)
     found = _nearest(start, _home(env) if home is None else home.resolve())
     root = found or start
-    config = root / CONFIG if (root / CONFIG).is_file() else None
+    config = root / CONFIG if os.path.isfile(root / CONFIG) else None
     written: dict[str, Any] = _read(config) if config is not None else {}
     settings = _settings(written, config) if config is not None else Settings()
     db_path, db_origin = _chosen(
@@ -93,13 +93,13 @@ def find_project(
         db=db_path,
         db_origin=db_origin,
         workflows=workflows_path
-        if workflows_origin != "default" or workflows_path.is_dir()
+        if workflows_origin != "default" or os.path.isdir(workflows_path)
         else None,
         workflows_origin=workflows_origin,
         settings=settings,
         config=config,
-        may_create=db_path.parent.is_dir()
-        and (named or config is not None or (root / WORKFLOWS).is_dir()),
+        may_create=os.path.isdir(db_path.parent)
+        and (named or config is not None or os.path.isdir(root / WORKFLOWS)),
     )
 
 
@@ -116,7 +116,7 @@ def _nearest(start: Path, home: Path | None) -> Path | None:
     """
     here = start
     while True:
-        if (here / CONFIG).is_file() or (here / WORKFLOWS).is_dir() or (here / DATABASE).is_file():
+        if _marked(here):
             return here
         above = here.parent
         if here in (home, above):
@@ -130,11 +130,30 @@ def _nearest(start: Path, home: Path | None) -> Path | None:
         here = above
 
 
+def _marked(here: Path) -> bool:
+    # os.path, since what may not be looked into has no project for us, and is no error.
+    return (
+        os.path.isfile(here / CONFIG)
+        or os.path.isdir(here / WORKFLOWS)
+        or os.path.isfile(here / DATABASE)
+    )
+
+
+def _directory(start: Path | None) -> Path:
+    try:
+        found = Path(os.getcwd() if start is None else start).resolve()
+    except (OSError, ValueError) as error:
+        where = "the current directory" if start is None else repr(str(start))
+        raise UsageError(f"{where} cannot be used: {error}") from None
+    if not os.path.isdir(found):
+        raise UsageError(f"{found} is not a directory", remedy=("-C DIR",))
+    return found
+
+
 def _chosen(*offers: tuple[str, str | Path | None, Path], default: Path) -> tuple[Path, str]:
     for origin, value, base in offers:
         if value is not None and str(value):
-            path = Path(value).expanduser()
-            return Path(os.path.normpath(base / path)), origin
+            return Path(os.path.normpath(base / os.path.expanduser(value))), origin
     return default, "default"
 
 

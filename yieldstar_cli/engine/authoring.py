@@ -8,7 +8,6 @@ the module has loaded: the registry asks for `Workflow.definition` then (spec R1
 from __future__ import annotations
 
 import inspect
-import re
 import types
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -17,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from yieldstar_cli import clock
-from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.engine.definition import NAME, Definition
 from yieldstar_cli.engine.retry import RetryPolicy, Span
 from yieldstar_cli.engine.signature import check_steps, params_of, result_of
 from yieldstar_cli.errors import InvalidWorkflow
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-#: What a workflow may be called (spec R1).
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}")
 
 #: Where the registry gathers what a module declares while it loads; None at other times.
 gathering: ContextVar[list[Workflow[..., Any]] | None] = ContextVar("gathering", default=None)
@@ -55,7 +51,8 @@ class Workflow(Generic[P, R]):
         params_type, spread = params_of(self.fn, skip_first=not plain)
         result_type = result_of(self.fn)
         check_steps(self.fn)
-        code = inspect.unwrap(self.fn).__code__
+        written: types.FunctionType = inspect.unwrap(self.fn)
+        code = written.__code__
         return Definition(
             workflow_id=self.workflow_id,
             version=self.version,
@@ -69,7 +66,7 @@ class Workflow(Generic[P, R]):
             file=code.co_filename,
             line=code.co_firstlineno,
             doc=inspect.getdoc(self.fn) or "",
-            namespace=self.fn.__globals__,
+            namespace=written.__globals__,
         )
 
     def __repr__(self) -> str:

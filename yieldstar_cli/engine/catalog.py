@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from yieldstar_cli.engine.definition import Definition
-from yieldstar_cli.engine.registry import Registry
-from yieldstar_cli.engine.retry import RetryPolicy
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.definition import Definition
+    from yieldstar_cli.engine.registry import Registry
+    from yieldstar_cli.engine.retry import RetryPolicy
 
 
 def to_module_infos(registry: Registry) -> list[ModuleInfo]:
@@ -25,20 +27,23 @@ def to_module_infos(registry: Registry) -> list[ModuleInfo]:
         errors.setdefault(error.file, []).append(
             f"line {error.line}: {error.message}" if error.line else error.message
         )
-    infos, read = [], set(registry.files)
-    for path, (mtime_ns, size) in source_files(registry.directory).items():
-        if path in read:
-            infos.append(
-                ModuleInfo(
-                    path=path,
-                    mtime_ns=mtime_ns,
-                    size=size,
-                    error="; ".join(errors[path]) if path in errors else None,
-                    workflows=tuple(_info(d) for d in registry.declared(path)),
-                )
+    # The state in which a file was read, not the one it has now: what changed since is stale.
+    seen = registry.states()
+    infos = []
+    for path, now in source_files(registry.directory).items():
+        state = seen.get(path, now)
+        if state is None or (path not in seen and not Path(path).name.startswith("_")):
+            continue
+        loaded = path in registry.files
+        infos.append(
+            ModuleInfo(
+                path=path,
+                mtime_ns=state[0],
+                size=state[1],
+                error="; ".join(errors[path]) if path in errors else None,
+                workflows=tuple(_info(d) for d in registry.declared(path)) if loaded else (),
             )
-        elif Path(path).name.startswith("_"):
-            infos.append(ModuleInfo(path, mtime_ns, size, None, ()))
+        )
     return infos
 
 
@@ -105,5 +110,7 @@ def look_up(modules: Iterable[ModuleInfo], workflow_id: str) -> Found:
 
 def nearest(modules: Sequence[ModuleInfo], name: str) -> list[str]:
     """Workflow names that look like `name`, best first."""
+    import difflib
+
     names = {info.workflow_id for module in modules for info in module.workflows}
     return difflib.get_close_matches(name, sorted(names))

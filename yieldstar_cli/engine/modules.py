@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from importlib.abc import PathEntryFinder
 from importlib.machinery import FileFinder, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -21,6 +22,9 @@ _OURS = "__workflow_directory__"
 
 Check = Callable[[Path], None]
 
+#: What tells one state of a file from another: modification time in ns, and size.
+State = tuple[int, int]
+
 
 def workflow_files(directory: Path) -> list[Path]:
     """All `*.py` directly in `directory` whose names do not begin with `_` or `.`, sorted."""
@@ -28,13 +32,13 @@ def workflow_files(directory: Path) -> list[Path]:
     return sorted(path for path in found if path.name[0] not in "_." and path.is_file())
 
 
-def state_of(path: Path) -> str:
-    """Names the state of a file: its modification time and size; "missing" if it is not there."""
+def state_of(path: Path) -> State:
+    """The state of a file: its modification time and size; of a missing one (0, -1)."""
     try:
         found = path.stat()
     except OSError:
-        return "missing"
-    return f"{found.st_mtime_ns}:{found.st_size}"
+        return 0, -1
+    return found.st_mtime_ns, found.st_size
 
 
 def local_imports(path: Path, directory: Path) -> list[Path]:
@@ -71,6 +75,10 @@ def shadowed(stem: str) -> str | None:
         return f"`{stem}` is a module of Python's standard library"
     ours = _directories()
     elsewhere = [entry for entry in sys.path if entry and os.path.realpath(entry) not in ours]
+    present = sys.modules.get(stem)
+    file = getattr(present, "__file__", None)
+    if file and os.path.dirname(os.path.realpath(file)) not in ours:
+        return f"`{stem}` is {file}"
     try:
         spec = PathFinder.find_spec(stem, elsewhere)
     except (ImportError, ValueError):
@@ -116,7 +124,9 @@ class Loading:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            # What a module prints is talk, and no part of a command's answer.
+            with redirect_stdout(sys.stderr):
+                spec.loader.exec_module(module)
         except BaseException:
             if sys.modules.get(name) is module:
                 del sys.modules[name]
@@ -149,7 +159,7 @@ class _SourceLoader(SourceFileLoader):
     def __init__(self, fullname: str, path: str, check: Check) -> None:
         super().__init__(fullname, path)
         self._check = check
-        self.state = ""
+        self.state: State = (0, -1)
 
     def get_code(self, fullname: str) -> CodeType:
         """The module's code, compiled from the file as it is now."""

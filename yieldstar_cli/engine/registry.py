@@ -8,34 +8,18 @@ from __future__ import annotations
 
 import difflib
 import os
-import traceback
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
 from yieldstar_cli.engine import authoring, modules
 from yieldstar_cli.engine.definition import Definition
-from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.engine.load_errors import LoadError, load_error, sentence
 from yieldstar_cli.trust import Trust
-
-#: Where our own code is: its frames are left out of a module's traceback.
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 #: A workflow's name and version.
 Key = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadError:
-    """Why one file, or one workflow in it, is not there. `line` is 0 where none is to blame."""
-
-    file: str
-    line: int
-    #: One sentence; `traceback` has the rest, as Python prints it, or nothing.
-    message: str
-    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +27,8 @@ class _Loaded:
     """What one file gave: its workflows or its error, and the files it hangs on."""
 
     path: Path
-    states: tuple[tuple[Path, str], ...]
+    #: The state in which each file was read: its own, and those that it imports.
+    states: tuple[tuple[Path, modules.State], ...]
     definitions: tuple[Definition, ...] = ()
     error: LoadError | None = None
     #: Errors of single workflows in it.
@@ -91,8 +76,17 @@ class Registry:
         raise KeyError(key)
 
     def declared(self, file: str) -> tuple[Definition, ...]:
-        """What `file` registers, names included that another file claims too."""
-        return self._files[Path(file)].definitions
+        """What `file` registers as it is now, names included that another file claims too."""
+        loaded = self._files[Path(file)]
+        return () if loaded.error else loaded.definitions
+
+    def states(self) -> dict[str, modules.State | None]:
+        """The state in which each file was read; None if not all saw the same."""
+        seen: dict[str, modules.State | None] = {}
+        for loaded in self._files.values():
+            for path, state in loaded.states:
+                seen[str(path)] = state if seen.get(str(path), state) == state else None
+        return seen
 
     def own_errors(self) -> list[LoadError]:
         """What is wrong with single files, conflicts between them left aside."""
@@ -157,15 +151,15 @@ class Registry:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a module may raise anything, SystemExit included
-            return _Loaded(path, states, kept, _load_error(path, error))
-        state = ",".join(state for _, state in states)
+            return _Loaded(path, states, kept, load_error(path, error))
+        state = ",".join(f"{mtime_ns}:{size}" for _, (mtime_ns, size) in states)
         definitions, refused = [], []
         for workflow in self._declared_by(module, declared):
             try:
                 definition = workflow.definition
             except Exception as error:  # annotations are the author's code
                 line = workflow.fn.__code__.co_firstlineno
-                refused.append(LoadError(str(path), line, _sentence(error)))
+                refused.append(LoadError(str(path), line, sentence(error)))
             else:
                 definitions.append(replace(definition, module_state=state))
         return _Loaded(path, states, tuple(definitions), None, tuple(refused))
@@ -246,46 +240,3 @@ def _twice(key: Key, definitions: Sequence[Definition]) -> list[LoadError]:
         'Neither is loaded; rename one with @workflow(id="…") or give it a version.'
     )
     return [LoadError(d.file, d.line, message) for d in definitions]
-
-
-def _load_error(path: Path, error: BaseException) -> LoadError:
-    line, culprit = 0, ""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        line = error.lineno or 0
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == str(path):
-            line, culprit = frame.lineno or 0, ""
-        elif Path(frame.filename).parent == path.parent:
-            culprit = f"{Path(frame.filename).name} line {frame.lineno}: "
-    return LoadError(str(path), line, culprit + _sentence(error), _own_traceback(error))
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, YieldstarError):
-        return error.message
-    if isinstance(error, SystemExit):
-        return f"it exits when it is loaded: SystemExit({error.code!r})"
-    said = error.msg if isinstance(error, SyntaxError) else _said(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _said(error: BaseException) -> str:
-    with suppress(Exception):
-        return str(error)
-    return "(its message could not be made)"
-
-
-def _own_traceback(error: BaseException) -> str:
-    """The traceback without our own frames and those of Python's import: they are no help."""
-    told = traceback.TracebackException.from_exception(error)
-    waiting, seen = [told], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        one.stack = traceback.StackSummary.from_list(
-            [f for f in one.stack if not f.filename.startswith((_PACKAGE, "<frozen importlib"))]
-        )
-        waiting += [linked for linked in (one.__cause__, one.__context__) if linked is not None]
-    return "".join(told.format())

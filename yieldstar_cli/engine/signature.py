@@ -84,7 +84,7 @@ def step_functions(fn: Callable[..., Any]) -> list[types.FunctionType]:
             continue
         first = node.args[0] if node.args else None
         if node.func.attr in ("run", "poll") and isinstance(first, ast.Name):
-            named = fn.__globals__.get(first.id)
+            named = inspect.unwrap(fn).__globals__.get(first.id)
             if isinstance(named, types.FunctionType):
                 found[first.id] = named
     return list(found.values())
