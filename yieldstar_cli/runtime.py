@@ -253,11 +253,13 @@ def open_storage(
     trust: Trust | None = None,
     clock: time.Clock | None = None,
     chance: Chance | None = None,
+    busy_timeout_ms: int | None = None,
 ) -> Storage:
     """The project's database, checked and open. Only with `create`, and only where the project
     allows it, is it made. Raises NoDatabase, UntrustedPath and the other StorageErrors.
     Source: spec K5, K8.
     """
+    from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS
     from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
     if create and not project.may_create and not project.db.exists():
@@ -275,6 +277,7 @@ def open_storage(
         readonly=readonly,
         durability=project.settings.durability,
         max_value=project.settings.max_value,
+        busy_timeout_ms=BUSY_TIMEOUT_MS if busy_timeout_ms is None else busy_timeout_ms,
     )
 
 

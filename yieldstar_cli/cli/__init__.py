@@ -1,1 +1,1 @@
-""""""
+"""The `ys` command: one file for each verb, and what the verbs share."""

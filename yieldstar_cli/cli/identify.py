@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.render import safe
+from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionNotFound, UsageError
 from yieldstar_cli.model import ExecutionRecord
 from yieldstar_cli.project import Project
@@ -77,7 +77,7 @@ def _completed(call: Call, storage: Storage, word: str) -> ExecutionRecord | Non
         more = ", …" if len(matches) > _SHOWN else ""
         raise AmbiguousId(
             f"{word!r} is the beginning of several IDs: {', '.join(matches[:_SHOWN])}{more}",
-            remedy=tuple(f"ys show {shlex.quote(match)}" for match in matches[:_SHOWN]),
+            remedy=tuple(f"ys show {typed(match)}" for match in matches[:_SHOWN]),
         )
     record = storage.executions.get(matches[0]) if matches else None
     if record is not None:
@@ -91,7 +91,7 @@ def not_found(project: Project, storage: Storage, word: str) -> ExecutionNotFoun
     why = [f"Looked in {project.db}."]
     if near:
         why.insert(0, f"Nearest: {', '.join(near)}.")
-    remedies = tuple(f"ys show {shlex.quote(match)}" for match in near[:1])
+    remedies = tuple(f"ys show {typed(match)}" for match in near[:1])
     return ExecutionNotFound(word, why=why, remedy=(*remedies, "ys list"))
 
 

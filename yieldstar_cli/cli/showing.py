@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.following import follow
 from yieldstar_cli.cli.render import document, safe, values
 from yieldstar_cli.cli.steps import operations
+from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.errors import (
@@ -70,7 +70,7 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
 
 
 def _next(facts: Facts) -> list[str]:
-    name = shlex.quote(facts.record.execution_id)
+    name = typed(facts.record.execution_id)
     record = facts.record
     if record.status.terminal:
         return [f"ys show {name} --history"]
@@ -168,12 +168,12 @@ def print_result(call: Call, record: ExecutionRecord, *, reveal: bool) -> int:
             raise ExecutionCancelled(
                 f"execution {name!r} was cancelled",
                 why=(reason,) if reason else (),
-                remedy=(f"ys show {shlex.quote(name)}",),
+                remedy=(f"ys show {typed(name)}",),
             )
         case None:
             raise WaitTimeout(
                 f"execution {name!r} has not ended; it is {record.status}",
-                remedy=(f"ys wait {shlex.quote(name)} --result",),
+                remedy=(f"ys wait {typed(name)} --result",),
             )
 
 
@@ -191,7 +191,7 @@ def print_step(call: Call, facts: Facts, step: int, *, reveal: bool) -> None:
     if not 1 <= step <= count:
         raise UsageError(
             f"--step {step}: {facts.record.execution_id} has {count} resolutions",
-            remedy=(f"ys show {shlex.quote(facts.record.execution_id)} --history",),
+            remedy=(f"ys show {typed(facts.record.execution_id)} --history",),
         )
     entry = facts.entries[step - 1]
     if call.settings.json:

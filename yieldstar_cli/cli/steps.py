@@ -56,11 +56,13 @@ def operations(facts: Facts) -> list[Operation]:
     tries: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in facts.attempts:
         tries.setdefault((attempt.kind, attempt.step_key), []).append(attempt)
-    found = [
-        _ended(entry, tuple(tries.get((entry.kind, entry.step_key), ())))
-        for entry in facts.entries
-        if entry.kind != Kind.PATCH
-    ]
+    found = []
+    before = facts.record.started_at
+    for entry in facts.entries:
+        if entry.kind != Kind.PATCH:
+            mine = tuple(tries.get((entry.kind, entry.step_key), ()))
+            found.append(_ended(entry, mine, before))
+        before = entry.at
     ended = {(operation.kind, operation.step_key) for operation in found}
     found += [
         _open(wait, tuple(tries.get((wait.kind, wait.step_key), ())), facts)
@@ -79,7 +81,8 @@ def _began(operation: Operation) -> int:
     return 0
 
 
-def _ended(entry: Entry, attempts: tuple[Attempt, ...]) -> Operation:
+def _ended(entry: Entry, attempts: tuple[Attempt, ...], before: int | None) -> Operation:
+    """`before` is the moment of the resolution ahead: from then on a timer can have run."""
     state = "cancelled" if entry.withdrawn else "completed" if entry.ok else "failed"
     return Operation(
         kind=entry.kind,
@@ -87,7 +90,7 @@ def _ended(entry: Entry, attempts: tuple[Attempt, ...]) -> Operation:
         label=entry.label,
         state=state,
         attempt=entry.attempt,
-        started_at=entry.started_at,
+        started_at=before if entry.started_at is None else entry.started_at,
         finished_at=entry.at,
         due_at=None,
         value=entry.value,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 
 from yieldstar_cli.cli.facts import Facts, seen_at
 from yieldstar_cli.cli.render.times import Times, rough, short, took
 from yieldstar_cli.cli.steps import Operation, operations
+from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.failures import summarize
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Status
 
@@ -111,7 +111,7 @@ def _poisoned(facts: Facts, times: Times) -> Verdict:
         "stuck",
         f"It is parked as poisoned since {times.past(record.poisoned_at)}: "
         f"{record.deaths} workers died while they ran its code, the last one alone with it.",
-        remedies=[f"Try it again: ys wake {shlex.quote(record.execution_id)}"],
+        remedies=[f"Try it again: ys wake {typed(record.execution_id)}"],
     )
     _add_problem(verdict, facts, times)
     return verdict
@@ -121,7 +121,7 @@ def _held(facts: Facts, times: Times) -> Verdict:
     record = facts.record
     held = record.held
     assert held is not None
-    wake = f"Try it now: ys wake {shlex.quote(record.execution_id)}"
+    wake = f"Try it now: ys wake {typed(record.execution_id)}"
     if held.until_at is None:
         verdict = Verdict(
             "stuck",
@@ -153,7 +153,7 @@ def _needs_wake(facts: Facts) -> Verdict:
     return Verdict(
         "stuck",
         "It is waiting for nothing (needs an external wake).",
-        remedies=[f"Wake it: ys wake {shlex.quote(record.execution_id)}"],
+        remedies=[f"Wake it: ys wake {typed(record.execution_id)}"],
     )
 
 

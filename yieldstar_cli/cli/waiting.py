@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from yieldstar_cli.cli.opened import crew
 from yieldstar_cli.cli.render import document, safe
 from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.cli.showing import print_value
+from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionFailed, WaitTimeout
 from yieldstar_cli.model import (
     CancelledOutcome,
@@ -94,7 +94,7 @@ def status_of(records: Sequence[ExecutionRecord], wanted: str | None = None) -> 
 
 def _timed_out(wanted: Wanted) -> WaitTimeout:
     open_ones = [name for name in wanted.execution_ids if name not in wanted.ended]
-    first = shlex.quote(open_ones[0])
+    first = typed(open_ones[0])
     if len(open_ones) == 1:
         what = f"execution {open_ones[0]!r} has not ended in time"
     else:

@@ -31,7 +31,7 @@ class Axis:
             (start, end, any(s.work and s.start < end and s.end > start for s in spans))
             for start, end in itertools.pairwise(moments)
         ]
-        self._columns = _columns(pieces, width)
+        self._columns = _columns(pieces, width, any(span.work for span in spans))
         self._moments = moments
 
     def column(self, at: int) -> float:
@@ -47,7 +47,7 @@ class Axis:
         return columns[-1]
 
 
-def _columns(pieces: Sequence[tuple[int, int, bool]], width: int) -> list[float]:
+def _columns(pieces: Sequence[tuple[int, int, bool]], width: int, any_work: bool) -> list[float]:
     """The column at which each piece begins, and where the last one ends."""
     worked = sum(end - start for start, end, work in pieces if work)
     # Waits that follow one another without a break are one stretch.
@@ -56,9 +56,9 @@ def _columns(pieces: Sequence[tuple[int, int, bool]], width: int) -> list[float]
         for index, piece in enumerate(pieces)
         if not piece[2] and (index == 0 or pieces[index - 1][2])
     ]
-    room = width if not worked else width / 2
+    room = width / 2 if any_work else width
     each = room / len(stretches) if stretches else 0.0
-    if worked:
+    if any_work:
         each = min(_LONGEST_WAIT, each)
     for_work = width - each * len(stretches)
     waited = _stretch_lengths(pieces)

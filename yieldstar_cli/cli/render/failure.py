@@ -53,8 +53,9 @@ def failure_document(error: YieldstarError, execution: object = None) -> dict[st
 
 
 def _bare(remedy: str) -> str:
+    """The command alone: without its label, and without a remark after it."""
     match = _LABELLED.fullmatch(remedy)
-    return match[2] if match else remedy
+    return (match[2] if match else remedy).partition("      (")[0]
 
 
 def _sentence(text: str) -> str:

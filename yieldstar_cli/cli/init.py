@@ -1,0 +1,126 @@
+"""`ys init`: makes a project: a sample workflow, a database, lines in .gitignore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from yieldstar_cli.cli import exits
+from yieldstar_cli.cli.arguments import call_of
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.opened import open_writing, project_of
+from yieldstar_cli.cli.render import safe
+from yieldstar_cli.errors import YieldstarError
+
+EXAMPLES = ("ys init", "ys init shop --bare")
+EXITS = (exits.DONE, exits.REFUSED, exits.DATABASE)
+
+HELLO = '''\
+"""Say hello: one step, and what it returned is the result."""
+
+from yieldstar_cli import Step, workflow
+
+
+def greet(name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@workflow
+async def hello(step: Step, name: str = "world") -> str:
+    """Greet somebody."""
+    return await step.run(greet, name)
+'''
+
+IGNORED = ("ys.db", "ys.db-*")
+
+
+class FileInTheWay(YieldstarError):
+    """A file stands where one would be made; nothing was changed."""
+
+    code = "FILE_IN_THE_WAY"
+    exit_code = exits.REFUSED
+
+
+def command(
+    context: typer.Context,
+    directory: Annotated[
+        str | None, typer.Argument(help="Where; omitted: here.", metavar="[DIR]")
+    ] = None,
+    bare: Annotated[bool, typer.Option("--bare", help="Without the sample workflow.")] = False,
+) -> None:
+    """Make a project here: a sample workflow and a database.
+
+    Writes workflows/hello.py, ys.db and lines of .gitignore. What is there already and as it
+    should be stays; a file in the way is never overwritten (exit 6). Again is harmless.
+    """
+    call = call_of(context)
+    root = Path(call.settings.directory or ".") / (directory or "")
+    hello = root / "workflows" / "hello.py"
+    _refuse_what_is_in_the_way(root, hello, bare)
+    try:
+        hello.parent.mkdir(parents=True, exist_ok=True)
+        made = [] if bare else _make(hello)
+        _add_ignored(root / ".gitignore")
+    except OSError as error:
+        raise FileInTheWay(
+            f"{error.filename or root} cannot be written: {error.strerror}"
+        ) from None
+    call.settings.directory = str(root)
+    project = project_of(call)
+    if not project.db.exists():
+        made.append(str(project.db))
+    open_writing(call, project)
+    _tell(call, root.resolve(), made, bare)
+
+
+def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
+    for place in (root, hello.parent):
+        if place.exists() and not place.is_dir():
+            raise FileInTheWay(
+                f"{place} is in the way: it is not a directory", why=("Nothing was changed.",)
+            )
+    if bare or not hello.exists():
+        return
+    if not hello.is_file() or hello.read_bytes() != HELLO.encode():
+        raise FileInTheWay(
+            f"{hello} is in the way: it is not the sample",
+            why=("Nothing was changed.",),
+            remedy=("ys init --bare", "ys workflows"),
+        )
+
+
+def _make(path: Path) -> list[str]:
+    if path.exists():
+        return []
+    path.write_text(HELLO, encoding="utf-8")
+    return [str(path)]
+
+
+def _add_ignored(path: Path) -> None:
+    old = path.read_bytes() if path.exists() else b""
+    present = old.split(b"\n")
+    missing = [line for line in IGNORED if line.encode() not in present]
+    if missing:
+        start = b"" if not old or old.endswith(b"\n") else b"\n"
+        path.write_bytes(old + start + "".join(f"{line}\n" for line in missing).encode())
+
+
+def _tell(call: Call, root: Path, made: list[str], bare: bool) -> None:
+    shown = []
+    for text in made:
+        path = Path(text).resolve()
+        shown.append(str(path.relative_to(root) if path.is_relative_to(root) else path))
+    if call.settings.json:
+        call.print_document({"schema": "ys.project/1", "root": str(root), "made": shown})
+        return
+    call.print(
+        f"Made {safe.visible(' and '.join(shown))}." if shown else "Nothing to do: all is there."
+    )
+    if not bare and not call.settings.quiet:
+        call.print(
+            "Try:   ys trigger hello --id first -p name=Ann",
+            "       ys worker --until-idle",
+            "       ys show first",
+        )

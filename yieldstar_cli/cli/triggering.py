@@ -1,0 +1,183 @@
+"""Checks and admits one execution, and tells what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli.cli import documents
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.conflicts import TriggerConflict, free_id, is_same
+from yieldstar_cli.cli.given import read_object, read_pairs
+from yieldstar_cli.cli.opened import crew, trust_of
+from yieldstar_cli.cli.render import document, safe, values
+from yieldstar_cli.errors import ExecutionIdConflict, UnserializableValue
+from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.project import Project
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.contract import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The words of one `ys trigger`."""
+
+    workflow_id: str
+    execution_id: str | None
+    params: tuple[str, ...]
+    whole: str | None
+    context: tuple[str, ...]
+    at: int | None
+    if_exists: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be stored: everything is checked."""
+
+    asked: Asked
+    version: int
+    params_json: str
+    context: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The record, and whether this call made it."""
+
+    record: ExecutionRecord
+    created: bool
+
+
+def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admitted:
+    """Admit the execution, or give the one that `--if-exists` accepts in its place."""
+    ready = _checked(call, project, storage, asked)
+    from yieldstar_cli.codec import Json
+
+    try:
+        record = storage.executions.admit(
+            workflow_id=asked.workflow_id,
+            params=Json(ready.params_json),
+            context=ready.context,
+            execution_id=asked.execution_id,
+            at=asked.at,
+            version=ready.version,
+        )
+    except ExecutionIdConflict as conflict:
+        existing = storage.executions.get(conflict.execution_id)
+        if existing is None:
+            raise
+        return Admitted(_accepted(call, storage, ready, existing), created=False)
+    return Admitted(record, created=True)
+
+
+def plan(call: Call, project: Project, asked: Asked) -> Plan:
+    """Check everything that `admit` would check, and store nothing."""
+    if not project.db.exists():
+        return _checked(call, project, None, asked)
+    from yieldstar_cli.cli.opened import open_reading
+
+    storage = open_reading(call, project)
+    ready = _checked(call, project, storage, asked)
+    existing = storage.executions.get(asked.execution_id) if asked.execution_id else None
+    if existing is not None:
+        _accepted(call, storage, ready, existing)
+    return ready
+
+
+def _checked(call: Call, project: Project, storage: Storage | None, asked: Asked) -> Plan:
+    from yieldstar_cli import checking, codec, params
+
+    limit = project.settings.max_value
+    base = read_object(asked.whole, limit)
+    pairs = read_pairs("-p", asked.params, limit)
+    carried = read_pairs("--context", asked.context, limit)
+    target = checking.by_name(storage, project, asked.workflow_id, trust=trust_of(call))
+    if not target.checked:
+        call.say("No workflow directory is in reach: name and params are not checked.")
+    value = params.coerce(target.params_type(), pairs, base)
+    fitted = target.fit(value, limit=limit)
+    if not isinstance(fitted, codec.Json):
+        fitted = _encoded(fitted, limit)
+    return Plan(asked, target.version, fitted, params.coerce(None, carried))
+
+
+def _encoded(value: object, limit: int) -> str:
+    from yieldstar_cli import codec
+    from yieldstar_cli.errors import InvalidExecutionEvent
+
+    try:
+        return codec.encode(value, place="params", limit=limit)
+    except UnserializableValue as error:
+        raise InvalidExecutionEvent(error.place, error.reason) from None
+
+
+def _accepted(
+    call: Call, storage: Storage, ready: Plan, existing: ExecutionRecord
+) -> ExecutionRecord:
+    """The existing record, where `--if-exists` accepts it. Raises TriggerConflict."""
+    asked = ready.asked
+    same = is_same(existing, asked.workflow_id, ready.params_json)
+    if asked.if_exists == "show" or (asked.if_exists == "same" and same):
+        return existing
+    raise TriggerConflict(
+        existing,
+        asked.workflow_id,
+        ready.params_json,
+        free_id(storage, existing.execution_id),
+        call.times,
+    )
+
+
+# --- telling ----------------------------------------------------------------------------------
+
+
+def tell_admitted(call: Call, project: Project, storage: Storage, admitted: Admitted) -> None:
+    """Print the ID, the record or a sentence, as stdout asks for it."""
+    record = admitted.record
+    if call.settings.json:
+        found = documents.execution_document(record)
+        call.print_document({**found, "created": admitted.created})
+        return
+    name = safe.visible(record.execution_id)
+    if not call.drawn or call.settings.quiet:
+        call.print(name)
+        return
+    look = call.look
+    what = f"{name} ({safe.visible(record.workflow_id)})"
+    if not admitted.created:
+        call.print(f"{look.g('·')} {what} exists and is {record.status}. Nothing was changed.")
+        return
+    due = record.due_at
+    soon = due is None or due <= call.clock.now_ms()
+    when = "Due now." if soon or due is None else f"Due {call.times.coming(due)}."
+    call.print(f"{look.paint('good', look.g('✓'))} Admitted {what}. {when}")
+    if not crew(call, project, storage).alive:
+        call.hint("  No worker is running on this database. Start one:  ys worker")
+
+
+def tell_plan(call: Call, ready: Plan) -> None:
+    """Print what would be stored."""
+    asked = ready.asked
+    if call.settings.json:
+        call.print_document(
+            {
+                "schema": "ys.execution/1",
+                "execution_id": asked.execution_id,
+                "workflow_id": asked.workflow_id,
+                "version": ready.version,
+                "status": "admitted",
+                "params": document.raw(ready.params_json),
+                "context": ready.context,
+                "due_at": documents.moment(asked.at),
+                "created": False,
+            }
+        )
+        return
+    look = call.look
+    name = safe.visible(asked.execution_id) if asked.execution_id is not None else "a new ID"
+    when = "due now" if asked.at is None else f"due {call.times.coming(asked.at)}"
+    call.print(f"Would admit {name} ({safe.visible(asked.workflow_id)}), {when}.")
+    shown = values.pairs(ready.params_json, look.width - 15, reveal=False, ellipsis=look.g("…"))
+    call.print(f"  {'params':<12}{shown}", "Nothing was stored.")

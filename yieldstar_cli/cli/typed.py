@@ -1,0 +1,12 @@
+"""Writes an execution ID so that it can be typed back into a shell."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def typed(execution_id: str) -> str:
+    """The ID as a word of a `ys` line: quoted where needed, `--id=ID` where it looks special."""
+    if execution_id.startswith(("-", "@")):
+        return shlex.quote(f"--id={execution_id}")
+    return shlex.quote(execution_id)

@@ -1,0 +1,142 @@
+"""`ys worker`: claims due executions and runs them until stopped."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from yieldstar_cli.cli import exits
+from yieldstar_cli.cli.arguments import Workflows, call_of, read_span
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.opened import crew, open_reading, project_of
+from yieldstar_cli.errors import UsageError
+from yieldstar_cli.project import Project
+
+EXAMPLES = ("ys worker", "* * * * * cd /srv/shop && ys worker --for 55s")
+EXITS = (
+    exits.DONE,
+    exits.NOT_FOUND,
+    exits.DATABASE,
+    exits.UNKNOWN_COMMIT,
+    exits.INTERRUPTED,
+    exits.TERMINATED,
+)
+
+#: From so many workers on one host on, it looks as if cron piled them up.
+MANY_WORKERS = 3
+
+
+def command(
+    context: typer.Context,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Run what is due, then exit: for cron.")
+    ] = False,
+    linger: Annotated[
+        str | None,
+        typer.Option("--linger", help="With it: stay for wakes due within D.", metavar="D"),
+    ] = None,
+    for_span: Annotated[
+        str | None, typer.Option("--for", help="Claim nothing more after D.", metavar="D")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Deliver what is due now, once, then exit.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "-j", "--jobs", help="Sync steps at once. [cores, at least 4]", metavar="N", min=1
+        ),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Only these workflows.", metavar="W,…")
+    ] = None,
+    except_: Annotated[
+        str | None, typer.Option("--except", help="Not these workflows.", metavar="W,…")
+    ] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option("--grace", help="On TERM, finish running steps for D. [10s]", metavar="D"),
+    ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option("--lease", help="How long a claim stands unrenewed. [30s]", metavar="D"),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Its name. [host:pid]", metavar="NAME")
+    ] = None,
+    workflows: Workflows = None,
+    alone: Annotated[str | None, typer.Option("--alone", hidden=True)] = None,
+) -> int:
+    """Run due executions until stopped.
+
+    The first Ctrl-C or SIGTERM lets running steps end (--grace), the second one leaves at once.
+    In a pipe it says nothing unless something failed; -v brings the lines back, --json gives one
+    event a line. A failed execution is not a failed worker: it exits 0.
+    """
+    call = call_of(context)
+    if linger is not None and not until_idle:
+        raise UsageError("--linger needs --until-idle")
+    if once and until_idle:
+        raise UsageError("--once or --until-idle, not both")
+    lease_ms = read_span("--lease", lease)
+    if lease_ms is not None and lease_ms < 100:
+        raise UsageError("--lease must be at least 100ms", remedy=("ys help times",))
+    if name is not None and (not name.isprintable() or not 0 < len(name) <= 100):
+        raise UsageError("--name is 1 to 100 printable characters")
+    project = project_of(call, workflows=workflows)
+    if alone is None:
+        _warn_of_many(call, project)
+    from yieldstar_cli.cli.render.talk import WorkerTalk
+    from yieldstar_cli.worker.options import WorkerOptions
+    from yieldstar_cli.worker.process import run_worker
+
+    talk = WorkerTalk(call)
+    options = WorkerOptions(
+        project=project,
+        until_idle=until_idle,
+        once=once,
+        linger_ms=read_span("--linger", linger) or 0,
+        for_ms=read_span("--for", for_span),
+        jobs=jobs,
+        only=_names(only),
+        except_=_names(except_),
+        grace_ms=read_span("--grace", grace),
+        lease_ms=lease_ms,
+        name=name,
+        alone=alone,
+        talk=talk,
+        verbose=call.settings.verbose,
+        json=call.settings.json,
+        quiet=call.settings.quiet,
+        debug=call.settings.debug,
+        trust_dirs=call.settings.trust_dirs,
+    )
+    try:
+        return run_worker(options)
+    finally:
+        talk.close()
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    return tuple(name for name in (word.strip() for word in text.split(",")) if name)
+
+
+def _warn_of_many(call: Call, project: Project) -> None:
+    """Say once that this host has more and more workers (`ys worker` from cron piles up)."""
+    if not project.db.exists():
+        return
+    host = socket.gethostname()
+    here = [
+        row for row in crew(call, project, open_reading(call, project)).alive if row.host == host
+    ]
+    # The connection is not needed any more, and the worker makes its own.
+    call.close()
+    if len(here) + 1 >= MANY_WORKERS:
+        call.say(
+            f"{len(here)} workers run here already. From cron, use: ys worker --until-idle",
+            "or ys worker --for 55s; ys doctor lists them.",
+        )
