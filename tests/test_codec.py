@@ -11,10 +11,11 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NoReturn, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -70,6 +71,16 @@ class Bank(msgspec.Struct, tag="bank"):
 class Box(Generic[T]):
     inside: T
     made: datetime | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    UNIT: ClassVar[str] = "s"
+    most: int
+
+
+class Lock:
+    pass
 
 
 class Chain(msgspec.Struct):
@@ -388,6 +399,25 @@ def test_an_int_returned_for_a_float_stays_an_int() -> None:
     assert_exact({"a": 0}, dict[str, float | None])
 
 
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("2026-01-01", datetime | str | None),
+        (datetime(2026, 1, 1), datetime | str | None),
+        ([1], tuple[int, ...] | list[int]),
+        ((1,), tuple[int, ...] | list[int]),
+        ({"a": Path("x"), "b": "x"}, dict[str, Path | str]),
+        ([1, (2,)], object),
+        ([1], Iterable[int]),
+        (None, NoReturn),
+    ],
+)
+def test_unions_that_only_tags_tell_apart_come_back(value: Any, type_: Any) -> None:
+    """spec V1: a tagged value comes back as what it was, whatever the annotation adds."""
+    codec.check_type(type_)
+    assert_exact(value, type_)
+
+
 def test_a_value_that_its_annotation_would_change_is_refused() -> None:
     """spec V1, O2: stored only if decoding gives the same types back."""
 
@@ -398,6 +428,12 @@ def test_a_value_that_its_annotation_would_change_is_refused() -> None:
     assert refused([1, 2], tuple[int, int], "result").place == "result"
     assert refused({"a": 1}, Order, "result").place == "result"
     assert refused("x", int, "result").reason.startswith("expected int, got str")
+
+
+def test_class_variables_are_no_part_of_a_dataclass() -> None:
+    """spec V1."""
+    assert codec.encode(Limits(3), Limits) == '{"most":3}'
+    assert_exact(Limits(3), Limits)
 
 
 def test_attributes_that_no_field_declares_are_refused() -> None:
@@ -432,6 +468,9 @@ def test_a_type_that_cannot_be_stored_is_found_before_anything_runs() -> None:
         a: int
 
     codec.check_type(Order | None)
+    codec.check_type(list[Path | None])
+    with pytest.raises(TypeError, match="values of type Lock"):
+        codec.check_type(dict[str, list[Lock | None]])
     with pytest.raises(TypeError, match="cannot be stored"):
         codec.check_type(One | Two)
 

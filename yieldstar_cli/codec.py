@@ -12,17 +12,16 @@ with a value that is refused.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterable
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
 from itertools import repeat
 from math import copysign, isfinite
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from yieldstar_cli.codec_types import check_type, decoder, relaxed
 from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.strict_json import JsonError, parse_json
 
@@ -34,8 +33,8 @@ MAX_DEPTH = 500
 MARK = "$ys"
 _MARKED = f'["{MARK}",'
 _MARKED_BYTES = _MARKED.encode()
-#: Beyond this many parts a value takes the exact path, which counts them against the limit.
-_QUICK_PARTS = 1_000_000
+#: Levels wider than this are looked at for parts that stand in several places.
+_MANY = 1000
 #: Plain integers are those of 64 bits; others are tagged.
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -110,11 +109,6 @@ def settle(value: object, type_: Any, *, place: str = "value") -> Any:
     return decode(raw.decode("utf-8"), type_)
 
 
-def check_type(type_: Any) -> None:
-    """Raise TypeError, with a sentence, if values cannot be decoded as `type_` (spec O2)."""
-    decoder(type_)
-
-
 # --- the quick path --------------------------------------------------------------------------
 
 
@@ -169,10 +163,13 @@ def _is_plain(value: object) -> bool:
                     below.append(item)
                 else:
                     return False
-        if parts > _QUICK_PARTS:
+        if parts > MAX_VALUE:
             return False
         if not below:
             return True
+        if len(below) > _MANY and len(set(map(id, below))) < len(below):
+            # Shared parts may multiply without end: the exact path counts them.
+            return False
         level = below
     return False
 
@@ -207,7 +204,7 @@ def attribute_names(value: Any) -> list[str]:
     if isinstance(value, msgspec.Struct):
         names = list(value.__struct_fields__)
     else:
-        names = list(type(value).__dataclass_fields__)
+        names = [field.name for field in fields(value)]
     extra = getattr(value, "__dict__", None)
     if extra:
         names += [name for name in extra if name not in names]
@@ -230,43 +227,6 @@ def decode_unguarded(text: str | bytes, type_: Any) -> Any:
     if type_ is Any:
         return tree
     return msgspec.convert(tree, relaxed(type_), strict=True)
-
-
-def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    """msgspec's decoder for `type_`. Raises TypeError with a sentence if there is none."""
-    try:
-        return _cached_decoder(type_)
-    except TypeError:
-        # Not hashable, or not a type msgspec knows: the second call tells.
-        pass
-    try:
-        return msgspec.json.Decoder(relaxed(type_))
-    except (TypeError, ValueError, NameError, AttributeError) as error:
-        name = getattr(type_, "__name__", None) or repr(type_)
-        raise TypeError(f"values of type {name} cannot be stored: {error}") from None
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _cached_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(relaxed(type_))
-
-
-def relaxed(type_: Any) -> Any:
-    """`type_` with `float` widened to `int | float` and `object` to Any.
-
-    An int is a float to every type checker, so `-> float` may return 1; it comes back as 1.
-    """
-    if type_ is float:
-        return int | float
-    if type_ is object:
-        return Any
-    origin = get_origin(type_)
-    args = get_args(type_)
-    if origin in (Union, types.UnionType):
-        return Union[tuple(relaxed(arg) for arg in args)]  # noqa: UP007 - built from parts
-    if origin in (list, set, frozenset, tuple, dict) and args:
-        return cast(Any, origin)[tuple(arg if arg is ... else relaxed(arg) for arg in args)]
-    return type_
 
 
 # --- shared ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import msgspec
 from yieldstar_cli import codec
 from yieldstar_cli.codec_atoms import IDENTITY, WRITE_ATOM, Refused
 from yieldstar_cli.codec_tags import open_container, pack, unpack
+from yieldstar_cli.codec_types import relaxed
 from yieldstar_cli.codec_words import Where, changed_kind, key_step, named, path_text, shown
 from yieldstar_cli.errors import UnserializableValue
 
@@ -73,7 +74,7 @@ def _narrowed(tree: Any, type_: Any, items: Any) -> tuple[str, str] | None:
         items.clear()
         items[key] = item
         try:
-            msgspec.convert(tree, codec.relaxed(type_))
+            msgspec.convert(tree, relaxed(type_))
         except msgspec.ValidationError as error:
             return key, str(error)
     items.update(every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 #: As `codec.MAX_DEPTH`, which cannot be imported from here.
@@ -64,33 +65,23 @@ def _check_text(text: str, place: str) -> None:
         raise JsonError(f"{place}: nested deeper than {_MAX_DEPTH} levels")
 
 
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
+
+
 def _depth(text: str) -> int:
     """The deepest nesting of brackets outside strings."""
-    depth = deepest = at = 0
-    while at < len(text):
-        sign = text[at]
-        if sign == '"':
-            at = _end_of_string(text, at + 1)
-        elif sign in "[{":
+    brackets = text.count("[") + text.count("{")
+    if brackets <= _MAX_DEPTH:
+        return brackets
+    depth = deepest = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        sign = found.group()
+        if sign in "[{":
             depth += 1
             deepest = max(deepest, depth)
         elif sign in "]}":
             depth -= 1
-        at += 1
     return deepest
-
-
-def _end_of_string(text: str, at: int) -> int:
-    while True:
-        end = text.find('"', at)
-        if end < 0:
-            return len(text)
-        slashes = 0
-        while text[end - 1 - slashes] == "\\":
-            slashes += 1
-        if slashes % 2 == 0:
-            return end
-        at = end + 1
 
 
 def _integer(word: str) -> int:
