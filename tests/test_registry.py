@@ -573,6 +573,33 @@ def test_a_changed_file_that_no_longer_loads_keeps_its_old_workflows_and_says_wh
     assert registry.errors[0].message.startswith("SyntaxError")
 
 
+def test_a_directory_that_goes_away_takes_nothing_with_it(directory):
+    """spec K1: what a running worker has loaded goes on."""
+    write(directory, "pay.py", ONE.format(name="pay"))
+    registry = load_directory(directory)
+
+    directory.rename(directory.with_name("moved"))
+    try:
+        assert registry.reload_changed(registry.files) == set()
+        assert list(registry.definitions) == [("pay", 1)]
+    finally:
+        directory.with_name("moved").rename(directory)
+
+
+def test_a_file_that_goes_away_leaves_its_workflows_and_takes_its_error(directory):
+    """spec K1: an execution that waits for its code still finds it."""
+    pay = write(directory, "pay.py", ONE.format(name="pay"))
+    bad = write(directory, "bad.py", "boom\n")
+    registry = load_directory(directory)
+
+    pay.unlink()
+    bad.unlink()
+    registry.reload_changed(registry.files)
+
+    assert list(registry.definitions) == [("pay", 1)]
+    assert registry.errors == []
+
+
 def test_a_new_file_is_taken_up(directory):
     """case 294: parked, then it completes once the code appears."""
     registry = load_directory(directory)

@@ -267,6 +267,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_what_failed(runtime, wo
     with pytest.raises(UnknownWorkflow) as refused:
         runtime.trigger("charge-ordr", {}, id="order-1")
 
+    assert isinstance(refused.value, ExecutionAdmissionError)
+    assert refused.value.code == "UNKNOWN_WORKFLOW"
     said = "\n".join(refused.value.why)
     assert "Did you mean charge-order?" in said
     assert "charge.py" in said
@@ -330,6 +332,19 @@ def test_a_removed_module_takes_its_workflows_with_it(runtime: Runtime, workflow
 
     with pytest.raises(UnknownWorkflow, match="charge-order"):
         runtime.trigger("charge-order", {"order": 1})
+
+
+def test_a_removed_helper_breaks_what_imports_it(runtime: Runtime, workflows: Path):
+    """spec K4: what a trigger is checked against is what a worker would load now."""
+    write(workflows, "pay.py", "import _rates\n" + dedent(ONE.format(name="pay")))
+    helper = write(workflows, "_rates.py", "rate = 1\n")
+    runtime.trigger("pay")
+
+    helper.unlink()
+
+    with pytest.raises(UnknownWorkflow) as refused:
+        runtime.trigger("pay")
+    assert "pay.py does not load: line 1: ModuleNotFoundError" in "\n".join(refused.value.why)
 
 
 def test_a_module_that_breaks_later_is_no_longer_known(runtime: Runtime, workflows: Path):

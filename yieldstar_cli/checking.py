@@ -139,11 +139,11 @@ def read_catalog(storage: Storage | None, directory: Path, *, trust: Trust) -> C
     """
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
+    from yieldstar_cli.engine.modules import source_files, state_of
+
     trust.check(directory)
     directory = directory.resolve()
-    from yieldstar_cli.engine.catalog import source_files
-
-    present = source_files(directory)
+    present = {str(path): state_of(path) for path in source_files(directory)}
     cached = {} if storage is None else {m.path: m for m in storage.catalog.modules(str(directory))}
     changed = {
         path
@@ -153,7 +153,8 @@ def read_catalog(storage: Storage | None, directory: Path, *, trust: Trust) -> C
     gone = cached.keys() - present.keys()
     if not changed and not gone:
         return Catalog(directory, tuple(cached.values()), None)
-    return _loaded(storage, directory, cached, changed | gone, trust)
+    # What imported a file that is gone may not load any more: then all are looked at again.
+    return _loaded(storage, directory, {} if gone else cached, changed, trust)
 
 
 def refresh_catalog(storage: Storage, registry: Registry) -> None:

@@ -95,7 +95,7 @@ class ExecutionNotFound(YieldstarError):
         self.execution_id = execution_id
 
 
-class UnknownWorkflow(YieldstarError):
+class UnknownWorkflow(ExecutionAdmissionError):
     """No loaded module registers this workflow name."""
 
     code = "UNKNOWN_WORKFLOW"
@@ -109,7 +109,7 @@ class InvalidWorkflow(YieldstarError):
     exit_code = 4
 
 
-class WorkflowImportFailed(YieldstarError):
+class WorkflowImportFailed(ExecutionAdmissionError):
     """A workflow module does not load; the others do."""
 
     code = "WORKFLOW_IMPORT_FAILED"

@@ -50,6 +50,9 @@ class SystemPeople:
         except KeyError:
             return None
         others = {*group.gr_mem} - {you.pw_name}
+        others |= {
+            p.pw_name for p in pwd.getpwall() if p.pw_gid == you.pw_gid and p.pw_uid != you.pw_uid
+        }
         return you.pw_gid if group.gr_name == you.pw_name and not others else None
 
     def name(self, user: int) -> str:

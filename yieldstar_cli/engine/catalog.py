@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yieldstar_cli.engine import modules
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def to_module_infos(registry: Registry) -> list[ModuleInfo]:
     # The state in which a file was read, not the one it has now: what changed since is stale.
     seen = registry.states()
     infos = []
-    for path, now in source_files(registry.directory).items():
-        state = seen.get(path, now)
-        if state is None or (path not in seen and not Path(path).name.startswith("_")):
+    for found in modules.source_files(registry.directory):
+        path = str(found)
+        state = seen.get(path, modules.state_of(found))
+        if state is None or (path not in seen and not found.name.startswith("_")):
             continue
         loaded = path in registry.files
         infos.append(
@@ -45,16 +46,6 @@ def to_module_infos(registry: Registry) -> list[ModuleInfo]:
             )
         )
     return infos
-
-
-def source_files(directory: Path) -> dict[str, tuple[int, int]]:
-    """Every `*.py` in `directory` that counts, with its modification time and size, sorted."""
-    found = {}
-    for entry in os.scandir(directory):
-        if entry.name.endswith(".py") and not entry.name.startswith(".") and entry.is_file():
-            state = entry.stat()
-            found[entry.path] = (state.st_mtime_ns, state.st_size)
-    return dict(sorted(found.items()))
 
 
 def _info(definition: Definition) -> WorkflowInfo:
@@ -90,9 +81,9 @@ class Found:
     twice: tuple[WorkflowInfo, ...] = ()
 
 
-def look_up(modules: Iterable[ModuleInfo], workflow_id: str) -> Found:
+def look_up(known: Iterable[ModuleInfo], workflow_id: str) -> Found:
     """The latest version of `workflow_id`; `twice` if two functions claim it (spec K4, R11)."""
-    named = [(m, w) for m in modules for w in m.workflows if w.workflow_id == workflow_id]
+    named = [(m, w) for m in known for w in m.workflows if w.workflow_id == workflow_id]
     if not named:
         return Found(None)
     version = max(info.version for _, info in named)
@@ -108,9 +99,9 @@ def look_up(modules: Iterable[ModuleInfo], workflow_id: str) -> Found:
     return Found(info, module.path)
 
 
-def nearest(modules: Sequence[ModuleInfo], name: str) -> list[str]:
+def nearest(known: Sequence[ModuleInfo], name: str) -> list[str]:
     """Workflow names that look like `name`, best first."""
     import difflib
 
-    names = {info.workflow_id for module in modules for info in module.workflows}
+    names = {info.workflow_id for module in known for info in module.workflows}
     return difflib.get_close_matches(name, sorted(names))

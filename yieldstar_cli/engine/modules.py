@@ -17,6 +17,8 @@ from importlib.machinery import FileFinder, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from yieldstar_cli.errors import UsageError
+
 #: What a module that we loaded carries: the directory it was loaded for.
 _OURS = "__workflow_directory__"
 
@@ -26,10 +28,21 @@ Check = Callable[[Path], None]
 State = tuple[int, int]
 
 
+def source_files(directory: Path) -> list[Path]:
+    """Every `*.py` directly in `directory` but the hidden ones, sorted. Raises UsageError."""
+    try:
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry in entries if entry.is_file()]
+    except OSError as error:
+        raise UsageError(
+            f"{directory} cannot be read: {error.strerror}", remedy=(f"ls -ld {directory}",)
+        ) from None
+    return [directory / n for n in sorted(names) if n.endswith(".py") and not n.startswith(".")]
+
+
 def workflow_files(directory: Path) -> list[Path]:
-    """All `*.py` directly in `directory` whose names do not begin with `_` or `.`, sorted."""
-    found = (Path(entry.path) for entry in os.scandir(directory) if entry.name.endswith(".py"))
-    return sorted(path for path in found if path.name[0] not in "_." and path.is_file())
+    """The files that may register workflows: those whose names do not begin with `_` (R1)."""
+    return [path for path in source_files(directory) if not path.name.startswith("_")]
 
 
 def state_of(path: Path) -> State:

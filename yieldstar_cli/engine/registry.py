@@ -16,6 +16,7 @@ from types import ModuleType
 from yieldstar_cli.engine import authoring, modules
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.load_errors import LoadError, load_error, sentence
+from yieldstar_cli.errors import UsageError
 from yieldstar_cli.trust import Trust
 
 #: A workflow's name and version.
@@ -118,7 +119,10 @@ class Registry:
         gone takes its error, not its definitions, with it. Returns the files loaded again.
         """
         watched = {Path(file) for file in holding}
-        present = modules.workflow_files(self.directory)
+        try:
+            present = modules.workflow_files(self.directory)
+        except UsageError:
+            return set()  # the directory is gone for now; what is loaded goes on
         changed = {
             path
             for path in present
@@ -211,8 +215,6 @@ def load_directory(directory: Path, *, trusted: Sequence[Path] = ()) -> Registry
     Raises UntrustedPath if others could write the directory, UsageError if it is none. A module
     that others could write is an error of that module. Source: spec R1, K4, K5.
     """
-    from yieldstar_cli.errors import UsageError
-
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
     trust = Trust(tuple(trusted))
