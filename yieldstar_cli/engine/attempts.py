@@ -16,7 +16,16 @@ from yieldstar_cli.model import Kind
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.engine.operations import DurableHandle
-    from yieldstar_cli.worker.ports import StepEnd
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How one attempt ended: a value, or an error."""
+
+    value: Any
+    error: BaseException | None
+    started_at: int
+    ended_at: int
 
 
 @dataclass(frozen=True, slots=True)

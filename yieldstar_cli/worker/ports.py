@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from yieldstar_cli.engine.attempts import StepEnd
+
 
 class Cancellable(Protocol):
     """Something that can be called off."""
@@ -48,16 +50,6 @@ class StepCall:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: True when `fn` is a coroutine function: runs on the event loop, not in a thread.
     asynchronous: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StepEnd:
-    """How one attempt ended: a value, or an error."""
-
-    value: Any
-    error: BaseException | None
-    started_at: int
-    ended_at: int
 
 
 class Performers(Protocol):
@@ -108,3 +100,14 @@ class Event:
 
 
 Talk = Callable[[Event], None]
+
+__all__ = [
+    "Cancellable",
+    "Event",
+    "Loop",
+    "Marks",
+    "Performers",
+    "StepCall",
+    "StepEnd",
+    "Talk",
+]

@@ -8,10 +8,9 @@ import sysconfig
 from collections.abc import Callable
 from types import FrameType
 
-import yieldstar_cli
 from yieldstar_cli.worker.ports import Loop
 
-_OURS = os.path.dirname(os.path.abspath(yieldstar_cli.__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(
     path + os.sep
     for path in {
