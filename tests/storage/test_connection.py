@@ -181,7 +181,8 @@ def test_another_program_s_journal_is_not_rolled_back(db_path: Path) -> None:
         "import apsw, os, sys\n"
         "c = apsw.Connection(sys.argv[1])\n"
         "c.execute('PRAGMA cache_size = 1; CREATE TABLE t (a)')\n"
-        "c.execute('BEGIN; INSERT INTO t SELECT randomblob(5000) FROM json_each(?)', ('[' + '1,' * 200 + '1]',))\n"
+        "rows = '[' + '1,' * 200 + '1]'\n"
+        "c.execute('BEGIN; INSERT INTO t SELECT randomblob(5000) FROM json_each(?)', (rows,))\n"
         "os._exit(0)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(db_path)], check=True)
@@ -509,11 +510,12 @@ class Dice:
         return b"\0" * 16
 
 
-# --- forks -----------------------------------------------------------------------------------------
+# --- forks -------------------------------------------------------------------------------------
 
 FORKS = """
 import os, sys
 from yieldstar_cli.errors import StorageError
+from yieldstar_cli.model import Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 storage = SqliteStorage(sys.argv[1], create=True)
 storage.executions.admit(workflow_id="w", execution_id="a")
@@ -532,7 +534,7 @@ for _ in range(30):
     storage.executions.request_wake("a", 5)
 assert storage.db.rows("PRAGMA integrity_check") == [("ok",)]
 assert storage.executions.get("a").delivery is not None
-storage.executions.acknowledge(delivery, __import__("yieldstar_cli.model", fromlist=["x"]).Suspended())
+storage.executions.acknowledge(delivery, Suspended())
 print("fine")
 """
 

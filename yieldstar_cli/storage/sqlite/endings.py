@@ -142,8 +142,9 @@ class Endings:
             terminal = records.terminal_outcome(status, outcome)
             if terminal is not None:
                 return terminal
-            if changes.outcome is not None and acked_token == delivery.token:
-                # The same acknowledgement again: its answer was lost on the way.
+            if changes.outcome is not None and acked_token == delivery.token > 0:
+                # The same acknowledgement again: its answer was lost on the way. (No claim has
+                # token 0: that is how a record begins that was never acknowledged.)
                 return Suspended(due_at)
         raise stale(delivery)
 
