@@ -1,0 +1,102 @@
+"""Writes the table case number → test in tests/README.md from what the tests' docstrings cite.
+
+`make cases` runs it; `--check` changes nothing and fails where the table is not current.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "tests" / "README.md"
+#: Where tests live: the suite, and the conformance rows that adapters of others run too.
+PLACES = ("tests", "yieldstar_cli/testing/conformance")
+BEGIN = "<!-- cases: written by `make cases` -->"
+END = "<!-- end of cases -->"
+
+_NUMBER = r"[A-Z]?\d+"
+_SPAN = rf"{_NUMBER}(?:\s*(?:-|–|to)\s*{_NUMBER})?"
+#: "case 39", "cases 13, 14 and B96", "cases 113-115, 125-130".
+_CITED = re.compile(rf"\bcases?\s+({_SPAN}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_SPAN})*)\b")
+_PARTS = re.compile(rf"({_NUMBER})(?:\s*(?:-|–|to)\s*({_NUMBER}))?")
+#: The reports of other engines' users are also cited alone: "B21: …".
+_REPORT = re.compile(r"\bB\d{2,3}\b")
+
+
+def cited(text: str) -> set[str]:
+    """The case numbers that `text` cites; a span stands for all in it."""
+    found = set(_REPORT.findall(text))
+    for match in _CITED.finditer(text):
+        for first, last in _PARTS.findall(match.group(1)):
+            found |= set(_span(first, last or first))
+    return found
+
+
+def _span(first: str, last: str) -> Iterator[str]:
+    letter = first.rstrip("0123456789")
+    low, high = int(first[len(letter) :]), int(last.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    width = len(first) - len(letter) if letter else 1
+    for number in range(low, high + 1):
+        yield f"{letter}{number:0{width}d}"
+
+
+def citing(root: Path) -> Iterator[tuple[str, set[str]]]:
+    """Every test, or file of tests, that cites cases: its name and the numbers."""
+    for place in PLACES:
+        for path in sorted((root / place).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            name = path.relative_to(root / place).as_posix()
+            yield name, cited(ast.get_docstring(tree) or "")
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    continue
+                if isinstance(node, ast.ClassDef) or node.name.startswith("test_"):
+                    yield f"{name}::{node.name}", cited(ast.get_docstring(node) or "")
+
+
+def _order(number: str) -> tuple[str, int]:
+    letter = number.rstrip("0123456789")
+    return letter, int(number[len(letter) :])
+
+
+def table(root: Path = ROOT) -> str:
+    """The table as Markdown."""
+    where: dict[str, list[str]] = {}
+    for name, numbers in citing(root):
+        for number in numbers:
+            where.setdefault(number, []).append(name)
+    lines = ["| case | tests |", "|---|---|"]
+    lines += [
+        f"| {number} | {'<br>'.join(f'`{name}`' for name in where[number])} |"
+        for number in sorted(where, key=_order)
+    ]
+    return "\n".join(lines)
+
+
+def written(text: str, root: Path = ROOT) -> str:
+    """The README `text` with the current table in it."""
+    before, found, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    if not found or END not in rest:
+        raise SystemExit(f"{README} lacks the two lines that mark the table")
+    return f"{before}{BEGIN}\n\n{table(root)}\n\n{END}{after}"
+
+
+def main(words: list[str]) -> int:
+    """Write the table, or with `--check` compare it."""
+    text = README.read_text(encoding="utf-8")
+    current = written(text)
+    if words == ["--check"]:
+        if text != current:
+            print("tests/README.md is not current; run: make cases", file=sys.stderr)
+        return int(text != current)
+    README.write_text(current, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,369 @@
+"""The house's rules hold in every module of the package, and each check can find what it is for."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import house
+from tests.house import Module
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = house.modules(ROOT / house.PACKAGE)
+
+# --- what the rules are about --------------------------------------------------------------------
+
+#: The rooms, by the beginnings of module names; the longest beginning counts.
+ROOMS = {
+    **dict.fromkeys(
+        (
+            *("_version", "errors", "model", "clock", "ids", "codec", "strict_json", "failures"),
+            *("params", "project", "trust"),
+        ),
+        "ground",
+    ),
+    "storage": "contract",
+    "storage.contract": "contract",
+    "storage.sqlite": "adapter",
+    "engine": "engine",
+    "worker": "worker",
+    "checking": "checking",
+    "runtime": "runtime",
+    "awaiting": "runtime",
+    "worker.process": "process",
+    "testing": "testing",
+    "testing.conformance": "conformance",
+    "cli": "cli",
+    "": "face",
+    "__main__": "cli",
+}
+
+#: What each room may know: everything below it.
+BELOW = {
+    "ground": set(),
+    "contract": {"ground"},
+    "adapter": {"ground", "contract"},
+    "engine": {"ground", "contract"},
+    "worker": {"ground", "contract", "engine"},
+    "checking": {"ground", "contract", "engine"},
+    # Chooses the adapter for programs and commands.
+    "runtime": {"ground", "contract", "adapter", "engine", "checking"},
+    # Wires a worker: the only module of the worker's that knows an adapter.
+    "process": {"ground", "contract", "adapter", "engine", "worker", "checking", "runtime"},
+    # What adapters are held to: knows none.
+    "conformance": {"ground", "contract"},
+    "testing": {"ground", "contract", "adapter", "engine", "worker", "checking", "conformance"},
+    # What an author imports: names of other rooms, resolved when asked for.
+    "face": {"ground", "engine", "runtime"},
+    "cli": {"ground", "contract", "engine", "worker", "checking", "runtime", "process", "face"},
+}
+
+#: The modules that may write a table.
+WRITERS = {
+    "file": {"storage.sqlite.schema"},
+    "modules": {"storage.sqlite.catalog"},
+    "lost_deliveries": {"storage.sqlite.lost"},
+    "history": {"storage.sqlite.history"},
+    "retries": {"storage.sqlite.history"},
+    "attempts": {"storage.sqlite.history"},
+    "waits": {"storage.sqlite.history"},
+    "logs": {"storage.sqlite.history"},
+    # The record's life, one module for each part of it: admission and wakes, claims, endings,
+    # holds of faults of the code, deaths of workers.
+    "executions": {
+        "storage.sqlite.executions",
+        "storage.sqlite.claims",
+        "storage.sqlite.endings",
+        "storage.sqlite.deliveries",
+        "storage.sqlite.workers",
+    },
+    # Row 0 comes with the schema; the writer numbers its batches in its worker's row.
+    "workers": {"storage.sqlite.workers", "storage.sqlite.schema", "storage.sqlite.writer"},
+}
+
+#: Statements made of our own numbers, since a PRAGMA takes no bindings.
+NUMBERED_STATEMENTS = {"storage.sqlite.schema.SIGN", "storage.sqlite.schema.set_version"}
+
+#: Whole numbers that are neither instants nor spans.
+COUNTS = {
+    *("attempt", "attempts", "count", "deaths", "deliveries", "errors", "log_count"),
+    *("number", "operations", "position", "first_position", "index", "line", "level", "size"),
+    *("token", "incarnation", "version", "format", "pid", "slot", "device", "inode"),
+    # Nanoseconds, as the operating system says them.
+    "mtime_ns",
+    # The word of spec R7; an instant.
+    "last_moment",
+}
+
+#: What is larger than its ceiling, by how much at most, and why it is one job all the same.
+EXCUSED: dict[str, tuple[int, str]] = {
+    # Pages that are read from top to bottom: nouns, errors, promises. Mostly prose.
+    "model": (380, "the frozen nouns, in one place since every room shares them"),
+    "errors": (350, "the catalogue of errors: code, sentence, exit status"),
+    "storage.contract": (375, "the promises of an adapter; half of it says what they mean"),
+    "storage.contract:Reader": (9, "one question of the reading commands each"),
+    # What cannot be taken apart without passing its whole state around.
+    "engine.driver": (390, "one scheduler: stepping, replay and cancelling share its queues"),
+    "engine.operations": (450, "what a function awaits: handles, branches, and how they wait"),
+    "engine.step": (390, "the author's one handle; a method for each operation, mostly prose"),
+    "params": (340, "from a function's signature to checked params"),
+    "worker.carrier": (560, "one delivery's rounds: collect, apply, commit, start"),
+    "worker.dispatcher": (430, "the claim loop and its residents"),
+    "worker.process": (430, "everything a worker process is wired of, in the order it is needed"),
+    "worker.performers": (330, "threads, tasks and the limits they share"),
+    "worker.loop": (310, "the same loop in real and in virtual time"),
+    # One value put together, field by field or case by case.
+    "cli.documents:execution_document": (45, "one JSON document, field by field"),
+    "cli.worker:command": (45, "one call with the options of the worker, one by one"),
+    "storage.sqlite.translate:translate": (45, "SQLite's result codes, one after the other"),
+    "worker.process:_wire": (48, "one object after the other, each given the ones before it"),
+}
+
+
+def _read_only(only: Sequence[str]) -> list[Module]:
+    return [module for module in MODULES if house.within(module.name, only)]
+
+
+# --- the rules -----------------------------------------------------------------------------------
+
+RULES: dict[str, house.Rule] = {
+    "apsw is imported only in storage/sqlite": lambda m: house.imported_only_in(
+        m, {"apsw"}, {"storage.sqlite."}
+    ),
+    "typer and rich are imported only in cli": lambda m: house.imported_only_in(
+        m, {"typer", "rich", "click"}, {"cli."}
+    ),
+    "the wall clock is read only in clock.py": lambda m: (
+        house.imported_only_in(m, {"time", "whenever"}, {"clock"})
+        + house.called_only_in(
+            m, r"(.+\.)?(date|datetime)\.(now|utcnow|today)|time\.(time|time_ns)", {"clock"}
+        )
+    ),
+    "chance is drawn only in ids.py": lambda m: (
+        house.imported_only_in(m, {"random", "secrets"}, {"ids"})
+        + house.called_only_in(
+            m, r"(uuid\.)?uuid[14]|os\.(urandom|getrandom)|(random\.)?SystemRandom", {"ids"}
+        )
+    ),
+    "no sqlite3, and nothing that makes code of data": lambda m: (
+        house.imported_only_in(m, {"sqlite3", "pickle", "marshal", "shelve", "dill", "yaml"}, ())
+        + house.called_only_in(m, r"eval|exec|compile|__import__", ())
+        # Modules are loaded by file: workflow modules. By name: our own, from lists of ours.
+        + house.called_only_in(m, r".+\.exec_module", {"engine.modules"})
+        + house.called_only_in(m, r"(importlib\.)?import_module", {"", "cli.app"})
+    ),
+    "every arrow points down": lambda m: house.arrows(m, ROOMS, BELOW),
+    "the engine knows no loop, thread or clock of its own": lambda m: house.imported_only_in(
+        [module for module in m if module.name.startswith("engine.")],
+        {"asyncio", "concurrent", "multiprocessing", "subprocess", "socket", "selectors"},
+        (),
+    ),
+    "the engine starts no thread": lambda m: house.called_only_in(
+        [module for module in m if module.name.startswith("engine.")],
+        r"(threading\.)?(Thread|Timer|Event|Condition|Lock|RLock)",
+        (),
+    ),
+    "the driver reads no clock and does no I/O": lambda m: [
+        finding
+        for module in m
+        if module.name == "engine.driver"
+        for finding in (
+            house.imported_only_in([module], {"os", "io", "pathlib", "datetime", "tempfile"}, ())
+            + house.called_only_in([module], r"clock(\..+)?|open|SystemClock|monotonic_ms", ())
+        )
+    ],
+    "a table is written only in its own modules": lambda m: house.written_elsewhere(m, WRITERS),
+    "SQL is never put together from data": lambda m: house.sql_with_data(
+        in_storage(m), NUMBERED_STATEMENTS
+    ),
+    "an UPDATE or DELETE says which rows": house.unguarded,
+    "the database's files are opened by SQLite alone": lambda m: house.called_only_in(
+        in_storage(m),
+        r"open|os\.open|.+\.(read_bytes|write_bytes|read_text|write_text)",
+        # They read migrations, and make or look at a file that no connection has open.
+        {"storage.sqlite.schema", "storage.sqlite.files"},
+    ),
+    "nothing is printed outside cli": lambda m: house.called_only_in(
+        m, r"print|sys\.std(out|err)\.write(lines)?", {"cli."}
+    ),
+    "no global state is changed": lambda m: house.changed_globals(
+        [module for module in m if module.name]
+    ),
+    "an execution is named execution_id, save for the id= of trigger": (
+        lambda m: house.parameters_named(
+            # What @workflow(id=) names is a workflow.
+            m,
+            {"id", "exec_id", "eid", "executionId"},
+            {"runtime.trigger", "engine.authoring.workflow"},
+        )
+    ),
+    "every module opens with its one job": house.without_job,
+    "nouns name instants _at and spans _ms": lambda m: [
+        finding
+        for module in m
+        if module.name in ("model", "worker.ports")
+        for finding in house.misnamed_numbers(module, COUNTS)
+    ],
+    "what is imported is declared": lambda m: (
+        # Whoever runs the conformance suite on an adapter runs pytest.
+        house.undeclared([module for module in m if not is_conformance(module)], declared())
+        + house.undeclared([module for module in m if is_conformance(module)], declared("dev"))
+    ),
+    "nothing is larger than its ceiling": lambda m: house.too_large(m, EXCUSED),
+}
+
+
+def declared(extra: str = "") -> set[str]:
+    """The projects that pyproject.toml depends on, and those of an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = project["dependencies"] + project["optional-dependencies"].get(extra, [])
+    return {re.split(r"[\s<>=!\[;]", line)[0] for line in lines}
+
+
+def in_storage(modules: Sequence[Module]) -> list[Module]:
+    """The modules below storage/."""
+    return [module for module in modules if module.name.startswith("storage.")]
+
+
+def is_conformance(module: Module) -> bool:
+    """Whether it belongs to the suite that adapters are held to."""
+    return module.name.startswith("testing.conformance.")
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_the_house_holds_that(rule: str) -> None:
+    """design, Invariants; security S15 (no code from data); spec E13, V1."""
+    assert RULES[rule](MODULES) == []
+
+
+# --- each rule can find what it is for -----------------------------------------------------------
+
+#: Rule, and modules that break it: (name, text).
+BROKEN: list[tuple[str, str, str]] = [
+    ("apsw is imported only in storage/sqlite", "engine.x", "import apsw.ext"),
+    ("apsw is imported only in storage/sqlite", "cli.x", "def f():\n    from apsw import Error"),
+    ("typer and rich are imported only in cli", "worker.x", "from rich.console import Console"),
+    ("the wall clock is read only in clock.py", "worker.x", "import time\ntime.time()"),
+    ("the wall clock is read only in clock.py", "cli.x", "datetime.datetime.now(UTC)"),
+    ("the wall clock is read only in clock.py", "cli.x", "x = date.today()"),
+    ("chance is drawn only in ids.py", "engine.x", "from random import random"),
+    ("chance is drawn only in ids.py", "engine.x", "import uuid\nuuid.uuid4()"),
+    ("chance is drawn only in ids.py", "engine.x", "os.urandom(8)"),
+    ("no sqlite3, and nothing that makes code of data", "cli.x", "import sqlite3"),
+    ("no sqlite3, and nothing that makes code of data", "codec", "import pickle"),
+    ("no sqlite3, and nothing that makes code of data", "codec", "eval('1')"),
+    (
+        "no sqlite3, and nothing that makes code of data",
+        "failures",
+        "import importlib\nimportlib.import_module(name)",
+    ),
+    ("every arrow points down", "model", "from yieldstar_cli.runtime import Runtime"),
+    ("every arrow points down", "engine.x", "from yieldstar_cli.worker import ports"),
+    ("every arrow points down", "worker.x", "from yieldstar_cli.storage.sqlite import storage"),
+    ("every arrow points down", "storage.sqlite.x", "import yieldstar_cli.cli.exits"),
+    ("every arrow points down", "loose", "x = 1"),
+    ("the engine knows no loop, thread or clock of its own", "engine.x", "import asyncio"),
+    ("the engine starts no thread", "engine.x", "threading.Thread(target=f)"),
+    ("the driver reads no clock and does no I/O", "engine.driver", "clock.SystemClock()"),
+    ("the driver reads no clock and does no I/O", "engine.driver", "open('x')"),
+    ("a table is written only in its own modules", "storage.sqlite.x", "A = 'UPDATE history SET'"),
+    (
+        "a table is written only in its own modules",
+        "storage.sqlite.x",
+        "A = 'INSERT OR REPLACE INTO nobodys VALUES (1)'",
+    ),
+    ("SQL is never put together from data", "storage.sqlite.x", "A = f'SELECT {x}'"),
+    ("SQL is never put together from data", "storage.sqlite.x", "A = 'SELECT ' + x"),
+    ("SQL is never put together from data", "storage.sqlite.x", "A = 'SELECT %s' % x"),
+    ("SQL is never put together from data", "storage.sqlite.x", "A = 'SELECT {}'.format(x)"),
+    ("SQL is never put together from data", "storage.sqlite.x", "db.rows(A + name)"),
+    ("SQL is never put together from data", "storage.sqlite.x", "db.rows(joined(A, name))"),
+    ("an UPDATE or DELETE says which rows", "storage.sqlite.x", "A = 'DELETE FROM history'"),
+    (
+        "an UPDATE or DELETE says which rows",
+        "storage.sqlite.x",
+        "_SET = 'UPDATE executions SET due_at = 1'\nA = _SET + ' RETURNING n'",
+    ),
+    ("the database's files are opened by SQLite alone", "storage.sqlite.x", "open(path)"),
+    ("nothing is printed outside cli", "worker.x", "print('hello')"),
+    ("nothing is printed outside cli", "worker.x", "sys.stderr.write('hello')"),
+    ("no global state is changed", "worker.x", "SEEN = {}"),
+    ("no global state is changed", "worker.x", "N = 0\ndef f():\n    global N\n    N = 1"),
+    ("no global state is changed", "worker.x", "A = [1]\ndef f():\n    A.append(2)"),
+    ("no global state is changed", "worker.x", "A = {1: 2}\ndef f():\n    A[1] = 3"),
+    (
+        "an execution is named execution_id, save for the id= of trigger",
+        "runtime",
+        "def cancel(id): ...",
+    ),
+    ("every module opens with its one job", "worker.x", "x = 1"),
+    ("every module opens with its one job", "worker.x", '"""stuff"""'),
+    (
+        "nouns name instants _at and spans _ms",
+        "model",
+        "@dataclass(frozen=True)\nclass A:\n    timeout: int | None = None",
+    ),
+    ("what is imported is declared", "cli.x", "import requests"),
+    ("nothing is larger than its ceiling", "cli.x", "x = 1\n" * 301),
+    ("nothing is larger than its ceiling", "cli.x", "def f():\n" + "    x = 1\n" * 41),
+    (
+        "nothing is larger than its ceiling",
+        "cli.x",
+        "class A(Protocol):\n" + "".join(f"    def f{n}(self): ...\n" for n in range(9)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), BROKEN)
+def test_a_rule_finds_what_breaks_it(rule: str, name: str, text: str) -> None:
+    """A check that cannot fail holds nothing."""
+    broken = Module(name, text)
+
+    found = RULES[rule]([*(m for m in MODULES if m.name != name), broken])
+
+    assert any(finding.startswith((f"{name}:", f"{name} ")) for finding in found), found
+
+
+def test_every_rule_is_tried_on_something_that_breaks_it() -> None:
+    """A rule without a broken module to find might find nothing ever."""
+    assert {rule for rule, _, _ in BROKEN} == set(RULES)
+
+
+# --- exceptions stay few and needed --------------------------------------------------------------
+
+
+def test_what_is_excused_for_its_size_still_needs_it() -> None:
+    """An excuse that nothing needs any more would let the next one grow unseen."""
+    assert set(EXCUSED) - set(house.sizes(MODULES)) == set()
+    assert all(reason for _, reason in EXCUSED.values())
+
+
+def test_every_writer_of_a_table_still_writes_it() -> None:
+    """The list of who writes what is the list as it is."""
+    unneeded = [
+        (table, writer)
+        for table, writers in WRITERS.items()
+        for writer in writers
+        if not house.written_elsewhere(
+            _read_only([writer]), {t: set() if t == table else w for t, w in WRITERS.items()}
+        )
+    ]
+
+    assert unneeded == []
+
+
+def test_a_status_changes_only_under_a_guard() -> None:
+    """design, Invariants: the WHERE names the states it may leave.
+
+    A live token is the guard: only an open delivery has one, and a terminal record has none.
+    """
+    changes = dict(house.status_changes(MODULES))
+
+    assert set(changes) == {"storage.sqlite.endings.SUSPEND", "storage.sqlite.endings.FINISH"}
+    for guard in changes.values():
+        assert "token = :token" in guard
+        assert "claimed_by IS NOT NULL" in guard
