@@ -1,0 +1,123 @@
+"""Measures the product: real workers over real files with full durability, beside raw SQLite.
+
+.venv/bin/python benchmarks/run.py --help
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+from figures import Figure, Results
+from reference import sync_us
+from scene import BenchmarkFailed
+from sizes import FULL, QUICK, TINY, Sizes
+from workloads import (
+    quiet,
+    startup,
+    w1_one_step,
+    w2_many_steps,
+    w3_round_trips,
+    w4_rounds,
+    w5_sleepers,
+)
+
+Run = Callable[[Path, Sizes], list[Figure]]
+
+WORKLOADS: dict[str, tuple[str, Run]] = {
+    "W1": (w1_one_step.TITLE, w1_one_step.run),
+    "W2": (w2_many_steps.TITLE, w2_many_steps.run),
+    "W3": (w3_round_trips.TITLE, w3_round_trips.run),
+    "W4": (w4_rounds.TITLE, w4_rounds.run),
+    "W5": (w5_sleepers.TITLE, w5_sleepers.run),
+    "quiet": (quiet.TITLE, quiet.run),
+    "startup": (startup.TITLE, startup.run),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what was asked for, and print the table."""
+    asked = _parser().parse_args(argv)
+    unknown = [name for name in asked.workloads if name not in WORKLOADS]
+    if unknown:
+        print(f"no workload {unknown[0]}; there are {', '.join(WORKLOADS)}", file=sys.stderr)
+        return 2
+    sizes = {"full": QUICK if asked.quick else FULL, "tiny": TINY}[asked.scale]
+    if asked.quiet_s is not None:
+        sizes = replace(sizes, quiet_s=asked.quiet_s)
+    repeats = asked.repeats or (1 if asked.quick else 5)
+    chosen = asked.workloads or list(WORKLOADS)
+    about = machine(asked.dir)
+    try:
+        results = measure(chosen, sizes, repeats, asked.dir)
+    except BenchmarkFailed as failure:
+        print(f"the benchmark failed: {failure}", file=sys.stderr)
+        return 1
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
+    print(f"medians of {repeats} runs\n")
+    for name in chosen:
+        print(f"{name:8} {WORKLOADS[name][0]}")
+    print(f"\n{results.table()}")
+    if asked.json is not None:
+        document = {"machine": about, "repeats": repeats, "figures": results.document()}
+        asked.json.write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+def measure(chosen: Sequence[str], sizes: Sizes, repeats: int, parent: Path) -> Results:
+    """Every chosen workload `repeats` times, taken in turn so that noise spreads over all."""
+    results = Results()
+    for turn in range(repeats):
+        for name in chosen:
+            print(f"run {turn + 1} of {repeats}: {name}", file=sys.stderr, flush=True)
+            results.add(name, WORKLOADS[name][1](parent, sizes))
+    return results
+
+
+def machine(parent: Path) -> dict[str, object]:
+    """What the figures were taken on."""
+    return {
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        "SQLite": apsw.sqlite_lib_version(),
+        "fdatasync µs": round(sync_us(parent)),
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/run.py", description="Measure yieldstar-cli over real files."
+    )
+    parser.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)} [all]"
+    )
+    parser.add_argument("--repeats", type=int, metavar="N", help="runs of each [5, or 1]")
+    parser.add_argument("--quick", action="store_true", help="one run, shorter quiet spans")
+    parser.add_argument(
+        "--scale", choices=("full", "tiny"), default="full", help="tiny: only shows that it runs"
+    )
+    parser.add_argument(
+        "--quiet-s", type=float, metavar="S", help="seconds that a quiet worker is watched"
+    )
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        metavar="DIR",
+        help="where the databases are made: the disk that is measured",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The workloads: each module measures one thing once and answers its figures."""

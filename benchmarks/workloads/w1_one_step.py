@@ -1,0 +1,70 @@
+"""W1: executions of one step, admitted by a client, then drained by a worker started later."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from figures import Figure
+from reference import GROUPED, SINGLE, raw
+from scene import Scene, fresh_scene, per_second
+from sizes import Sizes
+
+TITLE = "one-step executions, admitted and then drained by one worker"
+
+
+def run(parent: Path, sizes: Sizes) -> list[Figure]:
+    """Admission three ways, and the drain of async and of sync steps."""
+    figures = raw(parent, sizes.raw_rows)
+    with fresh_scene(parent) as scene:
+        figures.append(_triggered(scene, sizes.one_step))
+        figures += _drained(scene, sizes.one_step, "async")
+    with fresh_scene(parent) as scene:
+        figures.append(_admitted(scene, sizes.one_step))
+    with fresh_scene(parent) as scene:
+        figures.append(_in_bulk(scene, sizes.one_step))
+        figures += _drained(scene, sizes.one_step, "sync")
+    return figures
+
+
+def _triggered(scene: Scene, count: int) -> Figure:
+    with scene.runtime() as runtime:
+        began = time.perf_counter()
+        for n in range(count):
+            runtime.trigger("one-step", {"n": n})
+        took = time.perf_counter() - began
+    return Figure("Runtime.trigger by name", count / took, "/s", SINGLE)
+
+
+def _admitted(scene: Scene, count: int) -> Figure:
+    storage = scene.storage()
+    began = time.perf_counter()
+    for n in range(count):
+        storage.executions.admit(workflow_id="one-step", params={"n": n})
+    took = time.perf_counter() - began
+    storage.close()
+    return Figure("executions.admit, one at a time", count / took, "/s", SINGLE)
+
+
+def _in_bulk(scene: Scene, count: int) -> Figure:
+    storage = scene.storage()
+    began = time.perf_counter()
+    with storage.atomic():
+        for n in range(count):
+            storage.executions.admit(workflow_id="one-sync-step", params={"n": n})
+    took = time.perf_counter() - began
+    storage.close()
+    return Figure("executions.admit, all in one transaction", count / took, "/s", GROUPED)
+
+
+def _drained(scene: Scene, count: int, kind: str) -> list[Figure]:
+    worker, ended = scene.drain()
+    scene.expect("completed", count)
+    first, last = scene.claimed_to_ended()
+    each = (scene.bytes_used() - scene.empty_bytes) / count
+    return [
+        Figure(f"{kind} drain", per_second(count, last - first), "/s", GROUPED),
+        Figure(f"{kind} drain with start-up", per_second(count, last - worker.started_at), "/s"),
+        Figure(f"{kind} worker CPU, start-up included", ended.cpu_s, "s"),
+        Figure(f"{kind} bytes per execution", each, "B"),
+    ]
