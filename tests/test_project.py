@@ -184,6 +184,13 @@ def test_a_directory_that_is_not_there_is_a_usage_error(home: Path, monkeypatch)
             find_project(start, env={}, home=home)
 
 
+def test_a_path_that_is_none_is_a_usage_error(home: Path):
+    """spec V3."""
+    for named in ({"db": "a\0b"}, {"workflows": "a\0b"}):
+        with pytest.raises(UsageError, match="is not a path"):
+            find(home / "shop", home, **named)
+
+
 def test_a_home_in_ys_toml_is_meant_as_in_a_shell(home: Path, monkeypatch):
     """spec K8."""
     monkeypatch.setenv("HOME", str(home))

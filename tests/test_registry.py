@@ -304,6 +304,32 @@ def test_the_current_directory_is_never_imported_from(directory, tmp_path):
     assert not (tmp_path / "imported").exists()
 
 
+def test_nothing_that_is_merely_installed_is_loaded(directory, tmp_path):
+    """case S6: packages are not asked whether they have workflows."""
+    write(directory, "pay.py", ONE.format(name="pay"))
+    info = tmp_path / "evil-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[yieldstar]\nevil = evil\n[ys.plugins]\nevil = evil\n")
+    write(tmp_path, "evil.py", "raise SystemExit('loaded')\n")
+
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from yieldstar_cli.engine.registry import load_directory\n"
+        f"registry = load_directory(Path({str(directory)!r}))\n"
+        "print(list(registry.definitions), registry.errors, 'evil' in sys.modules)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": f"{Path(__file__).parents[1]}:{tmp_path}"},
+        check=True,
+    )
+
+    assert ran.stdout == "[('pay', 1)] [] False\n"
+
+
 def test_compiled_code_beside_a_module_is_not_run(directory):
     """case S4: a `.pyc` in `__pycache__` is ignored, whoever put it there."""
     import importlib.util

@@ -28,6 +28,7 @@ from yieldstar_cli.errors import (
     InvalidParams,
     MisplacedCall,
     NoDatabase,
+    StorageError,
     UndecodableRecord,
     UnknownWorkflow,
     UntrustedPath,
@@ -668,6 +669,20 @@ def test_no_database_is_made_where_there_is_no_project(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
     open_runtime("here.db").close()
     assert (tmp_path / "here.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_database_that_is_none_is_refused_and_nothing_is_made(project_dir: Path):
+    """case 34: a directory in its place, a directory that is missing, a file that may not be."""
+    (project_dir / "folder.db").mkdir()
+    (project_dir / "text.db").write_text("just text, and a good deal of it")
+    before = sorted(os.listdir(project_dir))
+
+    for name in ("folder.db", "missing/ys.db", "text.db"):
+        with pytest.raises(StorageError) as refused:
+            open_runtime(name)
+        assert refused.value.exit_code == 10
+
+    assert sorted(os.listdir(project_dir)) == before
 
 
 def test_a_database_that_others_can_write_is_refused(runtime: Runtime, project_dir: Path):

@@ -87,7 +87,6 @@ def find_project(
         (CONFIG, written.get("workflows"), root),
         default=root / WORKFLOWS,
     )
-    named = db_origin in ("--db", "$YS_DB")
     return Project(
         root=root,
         db=db_path,
@@ -98,9 +97,15 @@ def find_project(
         workflows_origin=workflows_origin,
         settings=settings,
         config=config,
-        may_create=os.path.isdir(db_path.parent)
-        and (named or config is not None or os.path.isdir(root / WORKFLOWS)),
+        may_create=_may_create(db_path, db_origin, root),
     )
+
+
+def _may_create(db: Path, db_origin: str, root: Path) -> bool:
+    if not os.path.isdir(db.parent):
+        return False
+    project = os.path.isfile(root / CONFIG) or os.path.isdir(root / WORKFLOWS)
+    return project or db_origin in ("--db", "$YS_DB")
 
 
 def _home(env: Mapping[str, str]) -> Path | None:
@@ -153,6 +158,8 @@ def _directory(start: Path | None) -> Path:
 def _chosen(*offers: tuple[str, str | Path | None, Path], default: Path) -> tuple[Path, str]:
     for origin, value, base in offers:
         if value is not None and str(value):
+            if "\0" in str(value):
+                raise UsageError(f"{origin}: {str(value)!r} is not a path")
             return Path(os.path.normpath(base / os.path.expanduser(value))), origin
     return default, "default"
 

@@ -47,6 +47,7 @@ class Workflow(Generic[P, R]):
     @cached_property
     def definition(self) -> Definition:
         """Everything resolved. Raises InvalidWorkflow for annotations that cannot be used."""
+        _check_first(self.fn)
         plain = not inspect.iscoroutinefunction(self.fn)
         params_type, spread = params_of(self.fn, skip_first=not plain)
         result_type = result_of(self.fn)
@@ -211,7 +212,17 @@ def _check_function(fn: Callable[..., Any]) -> None:
             f"{name} yields, and a workflow returns",
             remedy=("await step.run(…) instead of yield",),
         )
-    first = next(iter(inspect.signature(fn).parameters.values()), None)
+    _check_first(fn)
+
+
+def _check_first(fn: Callable[..., Any]) -> None:
+    """`async def` takes `step` first, a plain `def` does not take it at all (spec R1)."""
+    name = fn.__name__
+    try:
+        first = next(iter(inspect.signature(fn).parameters.values()), None)
+    except NameError:
+        # Python 3.14 resolves annotations when asked: a class may stand further down.
+        return
     if inspect.iscoroutinefunction(fn):
         if first is None or first.kind not in (
             first.POSITIONAL_ONLY,

@@ -103,17 +103,16 @@ def is_record(annotation: Any) -> bool:
 
 def resolved_hints(fn: Callable[..., Any]) -> dict[str, Any]:
     """`typing.get_type_hints` of `fn`, `step` left aside: its class need not be imported."""
-    step = next(iter(inspect.signature(fn).parameters), "")
-    if not inspect.iscoroutinefunction(fn):
-        step = ""
-    annotations = {name: written for name, written in fn.__annotations__.items() if name != step}
     try:
+        first = next(iter(inspect.signature(fn).parameters), "")
+        step = first if inspect.iscoroutinefunction(fn) else ""
+        annotations = {name: hint for name, hint in fn.__annotations__.items() if name != step}
         return _resolve(annotations, fn)
     except Exception as error:
         raise InvalidWorkflow(
             f"an annotation of {fn.__name__} cannot be resolved: {error}",
             why=("Values are stored and read back by their types, so these must exist.",),
-            remedy=("import the name in the module itself, not only for type checkers",),
+            remedy=("define or import the name in the module itself, for more than type checkers",),
         ) from None
 
 
