@@ -205,6 +205,23 @@ def test_a_module_that_imports_a_broken_one_names_the_culprit(directory):
     assert errors["z_broken"].line == 1
 
 
+def test_what_cannot_be_a_workflow_is_a_load_error_with_its_remedy(directory):
+    """spec R1, K5: refused at load, and how to put it right."""
+    write(directory, "name.py", """
+        from yieldstar_cli import workflow
+
+        @workflow
+        async def über(step) -> None: ...
+    """)  # fmt: skip
+    write(directory, "open.py", "x = 1\n").chmod(0o666)
+
+    named, opened = load_directory(directory).errors
+
+    assert named.line == 4
+    assert '@workflow(id="…")' in named.message
+    assert f"--trust-dir {directory}" in opened.message
+
+
 def test_two_workflows_of_one_name_and_version_are_both_refused_naming_both_files(directory):
     """case B66; spec K4: which code runs never hangs on the order of imports."""
     write(directory, "billing.py", ONE.format(name="process"))

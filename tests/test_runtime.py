@@ -616,6 +616,7 @@ def test_a_runtime_in_a_workflow_function_is_a_fault_of_the_code(runtime: Runtim
             lambda: runtime.get("x"),
             lambda: runtime.wait("x"),
             lambda: runtime.wake("x"),
+            open_runtime,
         ):
             with pytest.raises(MisplacedCall, match="workflow function"):
                 use()

@@ -194,11 +194,7 @@ class Runtime:
         self.close()
 
     def _working(self) -> _Working:
-        if in_workflow_body.get():
-            raise MisplacedCall(
-                "a Runtime was used in a workflow function, where a replay would use it again",
-                remedy="call it in a step: await step.run(fn, …)",
-            )
+        _refuse_in_workflow()
         return _Working(self._lock, self._storage, lambda: self._closed)
 
     def _found(self, storage: Storage, execution_id: str) -> ExecutionRecord:
@@ -208,6 +204,14 @@ class Runtime:
         near = storage.reader.nearest_ids(execution_id)
         why = (f"Did you mean {', '.join(near)}?",) if near else ()
         raise ExecutionNotFound(execution_id, why=why)
+
+
+def _refuse_in_workflow() -> None:
+    if in_workflow_body.get():
+        raise MisplacedCall(
+            "a Runtime was used in a workflow function, where a replay would use it again",
+            remedy="call it in a step: await step.run(fn, …)",
+        )
 
 
 class _Working:
@@ -240,6 +244,7 @@ def open_runtime(
     `db` and `workflows` name others than the project's, as `--db` and `--workflows` do, and
     `trust_dirs` as `--trust-dir` does. Raises the StorageError family, UntrustedPath, UsageError.
     """
+    _refuse_in_workflow()
     project = find_project(db=db, workflows=workflows)
     trust = Trust(tuple(Path(directory).resolve() for directory in trust_dirs))
     return Runtime(open_storage(project, create=True, trust=trust), project, trust=trust)

@@ -39,9 +39,10 @@ def load_error(path: Path, error: BaseException) -> LoadError:
 
 
 def sentence(error: BaseException) -> str:
-    """One sentence: the error's name and message."""
+    """One sentence: the error's name and message, or ours with its remedies."""
     if isinstance(error, YieldstarError):
-        return error.message
+        remedy = f". Remedy: {' or '.join(error.remedy)}" if error.remedy else ""
+        return error.message + remedy
     if isinstance(error, SystemExit):
         return f"it exits when it is loaded: SystemExit({error.code!r})"
     said = error.msg if isinstance(error, SyntaxError) else _said(error)
