@@ -410,7 +410,7 @@ def test_a_poisoned_one_holds_up_no_other(
     assert "e-50" not in claimed
 
 
-# --- the workers' own rows --------------------------------------------------------------------------
+# --- the workers' own rows -------------------------------------------------------------------
 
 
 def test_a_worker_is_described_by_what_it_loaded(

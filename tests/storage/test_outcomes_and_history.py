@@ -195,9 +195,13 @@ def test_a_failing_transaction_keeps_everything_as_it_was(
     """case 68: lease, steps and wakes exactly as before, and the same delivery goes on."""
     before = storage.db.rows("SELECT * FROM executions")
 
-    with pytest.raises(ZeroDivisionError), storage.atomic():
-        storage.deliveries.record(delivery, Round(entries=(entry(0),), outcome=Completed("1")))
-        raise ZeroDivisionError
+    def fail_after_writing() -> None:
+        with storage.atomic():
+            storage.deliveries.record(delivery, Round(entries=(entry(0),), outcome=Completed("1")))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_after_writing()
 
     assert storage.db.rows("SELECT * FROM executions") == before
     assert storage.reader.history(delivery.number, 1) == []

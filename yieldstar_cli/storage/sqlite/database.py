@@ -194,8 +194,13 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; in a forked child, only forget it."""
-        if os.getpid() == self._pid:
+        if os.getpid() != self._pid:
+            return
+        try:
             self.connection.close()
+        except apsw.Error as error:
+            # It is closed all the same, so it cannot be asked for more.
+            raise translate(error, self.path) from error
 
 
 def _forked(path: str) -> StorageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from yieldstar_cli.errors import (
     DatabaseBusy,
     DiskFull,
     StorageError,
+    YieldstarError,
 )
 from yieldstar_cli.storage.contract import Reply
 from yieldstar_cli.storage.sqlite.batch import (
@@ -210,7 +212,9 @@ class GroupWriter:
         """Find out whether the commit stands: if it does, its answers do; else run it once more."""
         self._say(unknown)
         try:
-            self._storage.close()
+            # What counts is the sync below; a close that could not sync either changes nothing.
+            with contextlib.suppress(YieldstarError):
+                self._storage.close()
             self._storage = self._factory()
             busy = self._storage.db.rows(CHECKPOINT)[0][0]
             stands = None if busy else self._last_batch()
