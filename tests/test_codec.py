@@ -101,7 +101,7 @@ def identity(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return kind, [identity(getattr(value, name)) for name in value.__struct_fields__]
     if dataclasses.is_dataclass(value):
-        return kind, [identity(item) for item in vars(value).values()]
+        return kind, [identity(getattr(value, field.name)) for field in dataclasses.fields(value)]
     if kind in (datetime, time):
         return kind, value.isoformat(), value.fold, repr(value.tzinfo)
     if kind is int:
@@ -300,6 +300,9 @@ def test_naive_fixed_and_named_offsets_stay_what_they_are() -> None:
     assert_exact(datetime(2026, 1, 2, 3, 4, 5, 6))
     assert_exact(datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-5, minutes=-30), "XT")))
     assert_exact(time(1, 2, 3, tzinfo=timezone(timedelta(seconds=3601))))
+    assert_exact(datetime(2026, 1, 2, tzinfo=timezone(timedelta(microseconds=1))))
+    assert_exact(datetime(2026, 1, 2, tzinfo=timezone(timedelta(microseconds=-1), "")))
+    assert_exact(time(1, tzinfo=ZoneInfo("Europe/Berlin")))
     assert_exact(date(1, 1, 1))
     assert_exact(timedelta.min)
 
@@ -507,6 +510,30 @@ def test_what_cannot_be_stored_is_refused_with_its_place(value: Any, place: str,
 
     assert error.place == place
     assert word in error.reason
+
+
+class Trap:
+    """Looks like a dataclass, and is none."""
+
+    __dataclass_fields__ = ()
+
+
+class Lazy(msgspec.Struct):
+    a: int
+
+    def __post_init__(self) -> None:
+        if self.a < 0:
+            raise KeyError("below zero")
+
+
+def test_code_of_the_values_own_class_cannot_break_the_codec() -> None:
+    """spec V1, V3: one error, whatever a class does when it is looked at or made."""
+    assert "cannot be taken apart" in refused([Trap()]).reason
+    value = Lazy(1)
+    value.a = -1
+    assert "below zero" in refused(value, Lazy).reason
+    with pytest.raises(DecodeError, match="below zero"):
+        codec.decode('{"a":-1}', Lazy)
 
 
 def test_a_refusal_below_a_struct_names_field_and_key() -> None:

@@ -98,7 +98,7 @@ class Everything(msgspec.Struct, kw_only=True):
     addresses: list[Address] = []
     pay: Card | Bank | None = None
     anything: Any = None
-    bounded: Annotated[int, msgspec.Meta(ge=0, le=10)] = 0
+    bounded: Annotated[int, msgspec.Meta(ge=0, le=10, description="A few.")] = 0
     renamed: int = msgspec.field(default=0, name="reName")
 
 
@@ -368,6 +368,28 @@ def test_text_that_cannot_be_stored_is_refused_as_the_record_would() -> None:
         assert caught.value.code == "INVALID_EXECUTION_EVENT"
 
 
+def test_values_nested_deeply_are_taken_up_to_the_limit() -> None:
+    """case 19; spec V1."""
+    value: Any = []
+    for _ in range(codec.MAX_DEPTH - 2):
+        value = [value]
+    base = {"anything": value}
+
+    assert coerce(Everything, pairs("count=1"), base).count == 1
+    assert coerce(None, pairs("a=1"), base)["a"] == "1"
+    for type_ in (Everything, None):
+        with pytest.raises(ExecutionAdmissionError, match="nested deeper"):
+            coerce(type_, pairs("count=1"), {"anything": [value]})
+
+
+def test_a_tagged_struct_takes_its_parts_by_name() -> None:
+    """spec V4."""
+    assert coerce(Everything, pairs("pay.type=bank", "pay.iban=DE")).pay == Bank("DE")
+    assert coerce(Card, pairs("number=1")) == Card("1")
+    assert coerce(Card, pairs("type=card", "number=1")) == Card("1")
+    assert "params.pay" in refused(Everything, "pay.type=cash").message
+
+
 names = st.sampled_from(
     [*Everything.__struct_fields__, "address.zip", "table.x", "no.such", "", "."]
 )
@@ -552,6 +574,7 @@ def test_the_table_has_names_types_defaults_and_docs() -> None:
     assert shown["unique"].default_text == "[]"
     assert shown["price"].default_text == "1.10"
     assert shown["reName"].default_text == "0"
+    assert shown["bounded"].doc == "A few."
     assert table(describe(None)) == []
 
 

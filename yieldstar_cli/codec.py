@@ -68,10 +68,7 @@ def encode(value: object, type_: Any = Any, *, place: str = "value", limit: int 
     if raw is None:
         from yieldstar_cli import codec_exact
 
-        try:
-            raw = roomy(codec_exact.encode_exactly, value, type_, place, limit)
-        except RecursionError:
-            raise UnserializableValue(place, "nested too deeply; store it flat") from None
+        raw = _or_refused(place, codec_exact.encode_exactly, value, type_, place, limit)
     if len(raw) > limit:
         raise too_large(place, len(raw), limit)
     return raw.decode("utf-8")
@@ -105,8 +102,21 @@ def settle(value: object, type_: Any, *, place: str = "value") -> Any:
     """
     from yieldstar_cli import codec_tags
 
-    raw = roomy(codec_tags.pack, value, place, MAX_VALUE)
+    raw = _or_refused(place, codec_tags.pack, value, place, MAX_VALUE)
     return decode(raw.decode("utf-8"), type_)
+
+
+def _or_refused(place: str, function: Callable[..., bytes], *args: Any) -> bytes:
+    """`function(*args)`, whatever code of the value's own class does meanwhile."""
+    try:
+        return roomy(function, *args)
+    except (UnserializableValue, MemoryError):
+        raise
+    except RecursionError:
+        raise UnserializableValue(place, "nested too deeply; store it flat") from None
+    except Exception as error:
+        reason = f"it cannot be taken apart: {type(error).__name__}: {error}"
+        raise UnserializableValue(place, reason) from None
 
 
 # --- the quick path --------------------------------------------------------------------------
@@ -128,7 +138,7 @@ def _quick(value: object, type_: Any) -> bytes | None:
         if _MARKED_BYTES in raw:
             return None
         return raw if _same(value, decoder(type_).decode(raw), 0) else None
-    except (RecursionError, msgspec.MsgspecError, TypeError, ValueError, AttributeError):
+    except Exception:
         # The exact path decides, and says what is wrong.
         return None
 

@@ -42,28 +42,34 @@ def _float(value: float) -> Any:
     return value if isfinite(value) else [MARK, "float", repr(value)]
 
 
-def zone_of(zone: tzinfo | None) -> tuple[str | None, str | None]:
-    """The key of a ZoneInfo, and the name of a named fixed offset."""
+def zone_of(zone: tzinfo | None) -> tuple[str | int | None, str | None]:
+    """What names a zone beside the text: its key, or its odd offset in microseconds; its name.
+
+    Offsets of whole minutes stand in the text, which Python reads exactly; others it does not.
+    """
     if zone is None:
         return None, None
     if type(zone) is ZoneInfo and zone.key is not None:
         return checked_text(zone.key), None
-    if type(zone) is timezone:
-        name = zone.tzname(None)
-        return None, None if name == timezone(zone.utcoffset(None)).tzname(None) else checked_text(
-            name
+    if type(zone) is not timezone:
+        raise Refused(
+            f"the time zone is {named(zone)}; use datetime.timezone or zoneinfo.ZoneInfo(key)"
         )
-    raise Refused(
-        f"the time zone is {named(zone)}; use datetime.timezone or zoneinfo.ZoneInfo(key)"
-    )
+    offset = zone.utcoffset(None)
+    odd = None if offset % _MINUTE == _NOTHING else offset // timedelta.resolution
+    name = zone.tzname(None)
+    return odd, None if name == timezone(offset).tzname(None) else checked_text(name)
+
+
+_MINUTE, _NOTHING = timedelta(minutes=1), timedelta(0)
 
 
 def _moment(tag: str) -> Callable[[Any], Any]:
     def write(value: Any) -> Any:
-        key, name = zone_of(value.tzinfo)
-        bare = value.replace(tzinfo=None, fold=0) if key else value.replace(fold=0)
-        packed = [MARK, tag, bare.isoformat(), key, value.fold, name]
-        while packed[-1] in (None, 0):
+        zone, name = zone_of(value.tzinfo)
+        written = value.replace(fold=0) if zone is None else value.replace(tzinfo=None, fold=0)
+        packed = [MARK, tag, written.isoformat(), zone, value.fold, name]
+        while packed[-1] is None or packed[-1] == 0:
             packed.pop()
         return packed
 
@@ -71,14 +77,18 @@ def _moment(tag: str) -> Callable[[Any], Any]:
 
 
 def _read_moment(kind: Any) -> Callable[..., Any]:
-    def read(text: str, key: str | None = None, fold: int = 0, name: str | None = None) -> Any:
+    def read(
+        text: str, zone: str | int | None = None, fold: int = 0, name: str | None = None
+    ) -> Any:
         value = kind.fromisoformat(text)
-        zone = value.tzinfo
-        if key is not None:
-            zone = ZoneInfo(key)
-        elif name is not None:
-            zone = timezone(zone.utcoffset(None), name)
-        return value.replace(tzinfo=zone, fold=fold)
+        offset = value.tzinfo
+        if isinstance(zone, str):
+            offset = ZoneInfo(zone)
+        elif zone is not None:
+            offset = timezone(timedelta(microseconds=zone))
+        if name is not None:
+            offset = timezone(offset.utcoffset(None), name)
+        return value.replace(tzinfo=offset, fold=fold)
 
     return read
 

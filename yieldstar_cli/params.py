@@ -7,7 +7,6 @@ those who have not loaded its module in `params_describe`.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import re
 import shlex
@@ -61,8 +60,7 @@ def coerce(type_: Any, pairs: Sequence[Pair], base: object | None = None) -> Any
         base = {}
     if not isinstance(base, dict):
         raise _invalid(type_, "params", f"expected a JSON object, got {value_text(base)}")
-    # A copy of its own: the options are written into it.
-    tree: dict[str, Any] = copy.deepcopy(base) if len(pairs) else base
+    tree: dict[str, Any] = dict(base)
     info = None if type_ is None else _info(type_)
     given: dict[tuple[str, ...], list[Pair]] = {}
     for pair in pairs:
@@ -184,11 +182,11 @@ def _value(type_: Any, place: str, at: Any, same: list[Pair]) -> Any:
 
 def _put(type_: Any, tree: dict[str, Any], steps: tuple[str, ...], value: Any, place: str) -> None:
     for step in steps[:-1]:
-        below = tree.setdefault(step, {})
-        if below is None:
-            below = tree[step] = {}
-        if not isinstance(below, dict):
+        below = tree.get(step)
+        if below is not None and not isinstance(below, dict):
             raise _invalid(type_, place, f"{step} is {value_text(below)} already, not an object")
+        # A copy: what was given whole is the caller's.
+        below = tree[step] = dict(below or {})
         tree = below
     tree[steps[-1]] = value
 

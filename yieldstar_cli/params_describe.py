@@ -129,7 +129,7 @@ class _Describer:
                 "name": field.name,
                 "as": field.encode_name,
                 "type": self.node(field.type),
-                "doc": docs.get(field.name, ""),
+                "doc": docs.get(field.name) or _described(field.type),
                 **_default(info.cls, field),
             }
             for field in info.fields
@@ -137,6 +137,12 @@ class _Describer:
         self.inside.pop()
         config = {name: getattr(info, name) for name in _CONFIG if getattr(info, name, None)}
         return {"k": "struct", "name": info.cls.__name__, "fields": fields, "config": config}
+
+
+def _described(info: Any) -> str:
+    """The text of `Annotated[..., Meta(description=...)]`."""
+    extra = getattr(info, "extra_json_schema", None) or {}
+    return str(extra.get("description", ""))
 
 
 def _limits(info: Any) -> dict[str, Any]:
