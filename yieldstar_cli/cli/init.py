@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,8 @@ class FileInTheWay(YieldstarError):
 
 def command(
     context: typer.Context,
-    directory: Annotated[
+    # Not `directory`: so is -C called, and one value would reach both.
+    where: Annotated[
         str | None, typer.Argument(help="Where; omitted: here.", metavar="[DIR]")
     ] = None,
     bare: Annotated[bool, typer.Option("--bare", help="Without the sample workflow.")] = False,
@@ -56,7 +58,7 @@ def command(
     should be stays; a file in the way is never overwritten (exit 6). Again is harmless.
     """
     call = call_of(context)
-    root = Path(call.settings.directory or ".") / (directory or "")
+    root = Path(call.settings.directory or ".") / (where or "")
     hello = root / "workflows" / "hello.py"
     _refuse_what_is_in_the_way(root, hello, bare)
     try:
@@ -72,7 +74,7 @@ def command(
     if not project.db.exists():
         made.append(str(project.db))
     open_writing(call, project)
-    _tell(call, root.resolve(), made, bare)
+    _tell(call, root, made, bare)
 
 
 def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
@@ -107,7 +109,8 @@ def _add_ignored(path: Path) -> None:
         path.write_bytes(old + start + "".join(f"{line}\n" for line in missing).encode())
 
 
-def _tell(call: Call, root: Path, made: list[str], bare: bool) -> None:
+def _tell(call: Call, place: Path, made: list[str], bare: bool) -> None:
+    root = place.resolve()
     shown = []
     for text in made:
         path = Path(text).resolve()
@@ -119,8 +122,11 @@ def _tell(call: Call, root: Path, made: list[str], bare: bool) -> None:
         f"Made {safe.visible(' and '.join(shown))}." if shown else "Nothing to do: all is there."
     )
     if not bare and not call.settings.quiet:
-        call.print(
-            "Try:   ys trigger hello --id first -p name=Ann",
-            "       ys worker --until-idle",
-            "       ys show first",
-        )
+        steps = [
+            "ys trigger hello --id first -p name=Ann",
+            "ys worker --until-idle",
+            "ys show first",
+        ]
+        if root != Path.cwd():
+            steps.insert(0, f"cd {shlex.quote(safe.visible(str(place)))}")
+        call.print(*(f"{'' if n else 'Try:':<7}{step}" for n, step in enumerate(steps)))
