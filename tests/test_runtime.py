@@ -14,11 +14,13 @@ from textwrap import dedent
 import msgspec
 import pytest
 
+from tests.storage.faulty_vfs import broken, faulty_disk
 from tests.workflow_files import ONE, own_directory, write
 from yieldstar_cli import codec, failures, open_runtime, workflow
 from yieldstar_cli.awaiting import ExecutionRef
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import (
+    CommitUnknown,
     ExecutionAdmissionError,
     ExecutionCancelled,
     ExecutionFailed,
@@ -624,6 +626,30 @@ def test_a_runtime_in_a_workflow_function_is_a_fault_of_the_code(runtime: Runtim
         in_workflow_body.reset(token)
 
     assert runtime.get("x") is None
+
+
+def test_after_a_commit_of_unknown_fate_only_the_disk_is_believed(project_dir: Path):
+    """case 31; design.md, writing: said to be unknown, never failed; then one truth for all."""
+    with faulty_disk() as disk, open_runtime() as runtime:
+        runtime.trigger(charge_order, Charge(1), id="before")
+        disk.arm(broken, at=1, times=10_000, only=("sync", "-wal"))
+
+        with pytest.raises(CommitUnknown) as unknown:
+            runtime.trigger(charge_order, Charge(2), id="order-2")
+        assert unknown.value.exit_code == 11
+        with pytest.raises(CommitUnknown, match="still unknown"):
+            runtime.get("order-2")
+        disk.disarm()
+
+        record = runtime.get("order-2")
+        other = SqliteStorage(project_dir / "ys.db")
+        assert other.executions.get("order-2") == record
+        other.close()
+        assert runtime.get("before") is not None
+        if record is None:
+            runtime.trigger(charge_order, Charge(2), id="order-2")
+        with pytest.raises(ExecutionIdConflict):
+            runtime.trigger(charge_order, Charge(2), id="order-2")
 
 
 def test_many_threads_may_share_one_runtime(runtime: Runtime):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from yieldstar_cli import clock
-from yieldstar_cli.errors import ExecutionCancelled, ExecutionFailed, UndecodableRecord
+from yieldstar_cli.engine.retry import Span
+from yieldstar_cli.errors import (
+    ExecutionCancelled,
+    ExecutionFailed,
+    InvalidExecutionEvent,
+    UndecodableRecord,
+    UsageError,
+)
 from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed
 
 R_co = TypeVar("R_co", covariant=True)
+
+#: A moment: an aware datetime, or UTC milliseconds since the epoch.
+Moment = datetime | int | float
 
 #: How long one rests between looks, in seconds: short at first, then longer.
 SHORTEST_REST = 0.005
@@ -89,3 +100,19 @@ def result_of(record: ExecutionRecord, execution: str | ExecutionRef[Any]) -> An
             )
         case None:
             raise AssertionError("only a terminal record has a result")
+
+
+def moment_of(at: Moment) -> int:
+    """UTC milliseconds of `at`. Raises InvalidExecutionEvent for what is no moment."""
+    try:
+        return clock.moment_ms(at)
+    except ValueError as error:
+        raise InvalidExecutionEvent("at", str(error)) from None
+
+
+def timeout_ms(timeout: Span) -> int:
+    """Milliseconds of a span that a caller gives. Raises UsageError for what is none."""
+    try:
+        return clock.span_ms(timeout, what="timeout")
+    except ValueError as error:
+        raise UsageError(str(error)) from None

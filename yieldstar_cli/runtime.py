@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from yieldstar_cli import clock as time
-from yieldstar_cli.awaiting import ExecutionRef, Pause, result_of
+from yieldstar_cli.awaiting import ExecutionRef, Moment, Pause, moment_of, result_of, timeout_ms
 from yieldstar_cli.engine.retry import Span
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import (
+    CommitUnknown,
     ExecutionNotFound,
-    InvalidExecutionEvent,
     MisplacedCall,
     NoDatabase,
+    StorageError,
     UsageError,
     WaitTimeout,
 )
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Moment = datetime | int | float
 
 
 class Runtime:
@@ -58,6 +57,7 @@ class Runtime:
         self._rest = rest or threading.Event().wait
         self._lock = threading.Lock()
         self._closed = False
+        self._doubtful = False
 
     @property
     def project(self) -> Project:
@@ -133,7 +133,7 @@ class Runtime:
                 params=target.fit(params, limit=self._project.settings.max_value),
                 context=context,
                 execution_id=id,
-                at=None if at is None else _moment(at),
+                at=None if at is None else moment_of(at),
                 version=target.version,
             )
         return ExecutionRef(record.execution_id, target.result_type)
@@ -155,7 +155,7 @@ class Runtime:
         ExecutionFailed, ExecutionCancelled, ExecutionNotFound, and WaitTimeout (a TimeoutError),
         which changes nothing. Source: spec K10.
         """
-        pause = Pause(None if timeout is None else _span_ms(timeout))
+        pause = Pause(None if timeout is None else timeout_ms(timeout))
         execution_id = str(execution)
         while True:
             with self._working() as storage:
@@ -179,7 +179,7 @@ class Runtime:
         Source: RFC 001, Wakes; spec E6, E12.
         """
         with self._working() as storage:
-            return storage.executions.wake(str(execution), None if at is None else _moment(at))
+            return storage.executions.wake(str(execution), None if at is None else moment_of(at))
 
     def close(self) -> None:
         """Close the database; again is harmless."""
@@ -193,9 +193,27 @@ class Runtime:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _working(self) -> _Working:
+    @contextmanager
+    def _working(self) -> Iterator[Storage]:
+        """The connection, for one thread at a time."""
         _refuse_in_workflow()
-        return _Working(self._lock, self._storage, lambda: self._closed)
+        with self._lock:
+            if self._closed:
+                raise UsageError("this runtime is closed", remedy=("open_runtime()",))
+            if self._doubtful:
+                self._settle()
+            try:
+                yield self._storage
+            except CommitUnknown:
+                self._doubtful = True
+                raise
+
+    def _settle(self) -> None:
+        """Open the file afresh: after a commit of unknown fate nothing in memory is believed."""
+        with suppress(StorageError, CommitUnknown):
+            self._storage.close()
+        self._storage = open_storage(self._project, trust=self._trust, settle=True)
+        self._doubtful = False
 
     def _found(self, storage: Storage, execution_id: str) -> ExecutionRecord:
         record = storage.executions.get(execution_id)
@@ -212,25 +230,6 @@ def _refuse_in_workflow() -> None:
             "a Runtime was used in a workflow function, where a replay would use it again",
             remedy="call it in a step: await step.run(fn, …)",
         )
-
-
-class _Working:
-    """One use of the connection, by one thread at a time."""
-
-    def __init__(self, lock: threading.Lock, storage: Storage, closed: Callable[[], bool]) -> None:
-        self._lock = lock
-        self._storage = storage
-        self._closed = closed
-
-    def __enter__(self) -> Storage:
-        self._lock.acquire()
-        if self._closed():
-            self._lock.release()
-            raise UsageError("this runtime is closed", remedy=("open_runtime()",))
-        return self._storage
-
-    def __exit__(self, *exc: object) -> None:
-        self._lock.release()
 
 
 def open_runtime(
@@ -259,10 +258,13 @@ def open_storage(
     clock: time.Clock | None = None,
     chance: Chance | None = None,
     busy_timeout_ms: int | None = None,
+    settle: bool = False,
 ) -> Storage:
-    """The project's database, checked and open. Only with `create`, and only where the project
-    allows it, is it made. Raises NoDatabase, UntrustedPath and the other StorageErrors.
-    Source: spec K5, K8.
+    """The project's database, checked and open.
+
+    Only with `create`, and only where the project allows it, is it made. `settle` makes sure
+    that what is read is on the disk. Raises NoDatabase, UntrustedPath, the other StorageErrors,
+    and CommitUnknown where it cannot be settled. Source: spec K5, K8.
     """
     from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS
     from yieldstar_cli.storage.sqlite.storage import SqliteStorage
@@ -274,7 +276,7 @@ def open_storage(
             remedy=("ys init", "--db PATH"),
         )
     (trust or Trust()).check_database(project.db)
-    return SqliteStorage(
+    opened = SqliteStorage(
         project.db,
         clock=clock or time.SystemClock(),
         chance=chance or SystemChance(),
@@ -284,17 +286,6 @@ def open_storage(
         max_value=project.settings.max_value,
         busy_timeout_ms=BUSY_TIMEOUT_MS if busy_timeout_ms is None else busy_timeout_ms,
     )
-
-
-def _moment(at: Moment) -> int:
-    try:
-        return time.moment_ms(at)
-    except ValueError as error:
-        raise InvalidExecutionEvent("at", str(error)) from None
-
-
-def _span_ms(timeout: Span) -> int:
-    try:
-        return time.span_ms(timeout, what="timeout")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    if settle:
+        opened.settle()
+    return opened

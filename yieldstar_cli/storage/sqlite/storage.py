@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from yieldstar_cli.clock import Clock, SystemClock
 from yieldstar_cli.codec import MAX_VALUE
+from yieldstar_cli.errors import CommitUnknown, StorageError
 from yieldstar_cli.ids import Chance, SystemChance
 from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
 from yieldstar_cli.storage.sqlite.claims import Claims
@@ -22,6 +23,10 @@ from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
 #: RFC 001's redelivery timeout: the lease of a claim made without a worker.
 REDELIVERY_MS = 30_000
+
+
+# Rewrites and syncs the pages; reading alone may be answered from memory.
+CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class SqliteStorage:
@@ -83,6 +88,26 @@ class SqliteStorage:
     def changes(self) -> int:
         """See `contract.Storage.changes`."""
         return self.db.data_version()
+
+    def settle(self) -> None:
+        """Write the WAL into the file and sync it: then what is read is what a crash leaves.
+
+        For a file that was opened after a commit of unknown fate. Raises CommitUnknown, and
+        closes, where that is not possible now.
+        """
+        cause: StorageError | None = None
+        try:
+            if not self.db.rows(CHECKPOINT)[0][0]:
+                return
+        except StorageError as error:
+            cause = error
+        with suppress(StorageError):
+            self.close()
+        raise CommitUnknown(
+            f"whether the last commit to {self.path} stands is still unknown",
+            why=("It cannot be written through to the disk now.",),
+            remedy=("Look at the disk, then ask again.",),
+        ) from cause
 
     def close(self) -> None:
         """Close the connection; again is harmless."""
