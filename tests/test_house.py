@@ -110,7 +110,6 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "engine.driver": (390, "one scheduler: stepping, replay and cancelling share its queues"),
     "engine.operations": (450, "what a function awaits: handles, branches, and how they wait"),
     "engine.step": (390, "the author's one handle; a method for each operation, mostly prose"),
-    "params": (340, "from a function's signature to checked params"),
     "worker.carrier": (560, "one delivery's rounds: collect, apply, commit, start"),
     "worker.dispatcher": (430, "the claim loop and its residents"),
     "worker.process": (430, "everything a worker process is wired of, in the order it is needed"),

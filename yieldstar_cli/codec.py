@@ -33,8 +33,6 @@ MAX_DEPTH = 500
 MARK = "$ys"
 _MARKED = f'["{MARK}",'
 _MARKED_BYTES = _MARKED.encode()
-#: Levels wider than this are looked at for parts that stand in several places.
-_MANY = 1000
 #: Plain integers are those of 64 bits; others are tagged.
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -177,7 +175,7 @@ def _is_plain(value: object) -> bool:
             return False
         if not below:
             return True
-        if len(below) > _MANY and len(set(map(id, below))) < len(below):
+        if len(below) > 1000 and len(set(map(id, below))) < len(below):
             # Shared parts may multiply without end: the exact path counts them.
             return False
         level = below

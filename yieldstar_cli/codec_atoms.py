@@ -81,7 +81,7 @@ def _read_moment(kind: Any) -> Callable[..., Any]:
         text: str, zone: str | int | None = None, fold: int = 0, name: str | None = None
     ) -> Any:
         value = kind.fromisoformat(text)
-        offset = value.tzinfo
+        offset: Any = value.tzinfo
         if isinstance(zone, str):
             offset = ZoneInfo(zone)
         elif zone is not None:

@@ -7,11 +7,7 @@ those who have not loaded its module in `params_describe`.
 
 from __future__ import annotations
 
-import difflib
-import re
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,26 +20,8 @@ from yieldstar_cli.params_describe import describe, opaque, type_info
 from yieldstar_cli.params_rebuild import rebuild
 from yieldstar_cli.params_signature import struct_from_signature
 from yieldstar_cli.params_table import NoParams, ParamField, schema, table, value_text
+from yieldstar_cli.params_words import Pair, does_not_fit, invalid, option_text, signature, unknown
 from yieldstar_cli.strict_json import JsonError, parse_json
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One `-p` option: `a.b=text`, or `a.b:=JSON` with `is_json`."""
-
-    path: str
-    text: str
-    is_json: bool = False
-
-
-def signature(type_: Any) -> str:
-    """What a workflow takes, in one line: `order: int, note: str = ""`."""
-    parts = [
-        f"{field.name}: {field.type_text}" + ("" if field.required else f" = {field.default_text}")
-        for field in table(describe(type_))
-    ]
-    return ", ".join(parts) or "no params"
-
 
 # --- from the command line ---------------------------------------------------------------------
 
@@ -59,7 +37,7 @@ def coerce(type_: Any, pairs: Sequence[Pair], base: object | None = None) -> Any
     if base is None:
         base = {}
     if not isinstance(base, dict):
-        raise _invalid(type_, "params", f"expected a JSON object, got {value_text(base)}")
+        raise invalid(type_, "params", f"expected a JSON object, got {value_text(base)}")
     tree: dict[str, Any] = dict(base)
     info = None if type_ is None else _info(type_)
     given: dict[tuple[str, ...], list[Pair]] = {}
@@ -85,7 +63,7 @@ def _info(type_: Any) -> Any:
 def _steps(type_: Any, pair: Pair) -> tuple[str, ...]:
     steps = tuple(pair.path.split("."))
     if not all(steps):
-        raise _invalid(type_, "params", f"{pair.path!r} is no parameter name")
+        raise invalid(type_, "params", f"{pair.path!r} is no parameter name")
     return steps
 
 
@@ -100,16 +78,16 @@ def _check_once(
     for length in range(1, len(steps)):
         if steps[:length] in given:
             both = ".".join(steps[:length])
-            raise _invalid(type_, place, f"given beside {both}, which holds it; give one of them")
+            raise invalid(type_, place, f"given beside {both}, which holds it; give one of them")
     if len(same) == 1:
         return
     at = None if info is None else _type_at(type_, info, steps, same[0])
     if at is None or not params_text.is_list(at) or any(pair.is_json for pair in same):
-        raise _invalid(
+        raise invalid(
             type_,
             place,
             f"given {len(same)} times, but it takes one value",
-            (f"-p {_option(same[-1])}",),
+            (f"-p {option_text(same[-1])}",),
         )
 
 
@@ -132,33 +110,11 @@ def _type_at(type_: Any, info: Any, steps: tuple[str, ...], pair: Pair) -> Any:
         if found is None:
             if not names:
                 at = "it takes no params" if number == 0 else f"{place} has no parts with names"
-                raise _invalid(type_, f"{place}.{step}", at)
-            raise _unknown(type_, place, step, names, pair, steps[:number], steps[number + 1 :])
+                raise invalid(type_, f"{place}.{step}", at)
+            raise unknown(type_, place, step, names, pair, steps[:number], steps[number + 1 :])
         info = found
         place += f".{step}"
     return info
-
-
-def _unknown(
-    type_: Any,
-    place: str,
-    name: str,
-    names: list[str],
-    pair: Pair | None = None,
-    before: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-) -> InvalidParams:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(names)}"
-    remedy: tuple[str, ...] = ()
-    if near and pair is not None:
-        path = ".".join((*before, near[0], *after))
-        remedy = (f"-p {_option(Pair(path, pair.text, pair.is_json))}",)
-    return _invalid(type_, f"{place}.{name}", f"there is no such parameter{hint}", remedy)
-
-
-def _option(pair: Pair) -> str:
-    return shlex.quote(f"{pair.path}{':' if pair.is_json else ''}={pair.text[:200]}")
 
 
 def _value(type_: Any, place: str, at: Any, same: list[Pair]) -> Any:
@@ -172,19 +128,19 @@ def _value(type_: Any, place: str, at: Any, same: list[Pair]) -> Any:
             return params_text.from_texts(at, [pair.text for pair in same])
         return params_text.from_text(at, first.text)
     except JsonError as error:
-        raise _invalid(type_, place, str(error).removeprefix(f"{place}: ")) from None
+        raise invalid(type_, place, str(error).removeprefix(f"{place}: ")) from None
     except params_text.Misfit as misfit:
         got = " and ".join(value_text(pair.text) for pair in same[:5])
         fixed = Pair(first.path, misfit.suggestion) if misfit.suggestion is not None else None
-        remedy = (f"-p {_option(fixed)}",) if fixed and len(same) == 1 else ()
-        raise _invalid(type_, place, f"expected {misfit.expected}, got {got}", remedy) from None
+        remedy = (f"-p {option_text(fixed)}",) if fixed and len(same) == 1 else ()
+        raise invalid(type_, place, f"expected {misfit.expected}, got {got}", remedy) from None
 
 
 def _put(type_: Any, tree: dict[str, Any], steps: tuple[str, ...], value: Any, place: str) -> None:
     for step in steps[:-1]:
         below = tree.get(step)
         if below is not None and not isinstance(below, dict):
-            raise _invalid(type_, place, f"{step} is {value_text(below)} already, not an object")
+            raise invalid(type_, place, f"{step} is {value_text(below)} already, not an object")
         # A copy: what was given whole is the caller's.
         below = tree[step] = dict(below or {})
         tree = below
@@ -207,7 +163,7 @@ def validate(type_: Any, value: object, place: str = "params") -> Any:
     if isinstance(value, type_):
         return _settled(type_, value, place)
     if not isinstance(value, Mapping):
-        raise _invalid(
+        raise invalid(
             type_, place, f"expected {type_.__name__} or a mapping, got {type(value).__name__}"
         )
     return _checked(type_, dict(value), place)
@@ -219,9 +175,9 @@ def _checked(type_: Any, tree: dict[str, Any], place: str) -> Any:
         _refuse_unknown(type_, type_info(type_), tree, place)
         made = codec.roomy(partial(msgspec.convert, dec_hook=_path_hook), tree, type_)
     except msgspec.ValidationError as error:
-        raise _misfit(type_, tree, str(error), place) from None
+        raise does_not_fit(type_, tree, str(error), place) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise _invalid(type_, place, str(error) or type(error).__name__) from None
+        raise invalid(type_, place, str(error) or type(error).__name__) from None
     return _settled(type_, made, place)
 
 
@@ -238,7 +194,7 @@ def _settled(type_: Any, made: Any, place: str) -> Any:
         raise InvalidExecutionEvent(error.place, error.reason) from None
     except codec.DecodeError as error:
         said, _, where = str(error).partition(" at ")
-        raise _invalid(type_, f"{place}.{where}" if where else place, said) from None
+        raise invalid(type_, f"{place}.{where}" if where else place, said) from None
 
 
 def _storable(tree: dict[str, Any]) -> dict[str, Any]:
@@ -269,43 +225,7 @@ def _refuse_unknown(type_: Any, info: Any, value: Any, place: str) -> None:
             if below is not None:
                 todo.append((below, part, f"{place}.{name}"))
             elif found and name not in tags:
-                raise _unknown(type_, place, str(name), list(fields))
-
-
-# --- words -------------------------------------------------------------------------------------
-
-
-def _invalid(type_: Any, place: str, reason: str, remedy: Sequence[str] = ()) -> InvalidParams:
-    why = () if type_ is None else (f"It takes: {signature(type_)}",)
-    return InvalidParams(f"{place}: {reason}", why=why, remedy=remedy)
-
-
-def _misfit(type_: Any, tree: Any, message: str, place: str) -> InvalidParams:
-    """msgspec's sentence with the place and the value that was given."""
-    said, _, where = message.partition(" - at `")
-    path = where.rstrip("`").removeprefix("$")
-    missing = re.fullmatch(r"Object missing required field `(.+)`", said)
-    if missing:
-        name = missing.group(1)
-        option = f"{path}.{name}".lstrip(".")
-        remedy = (f"-p {option}=…",) if "[" not in option else ()
-        return _invalid(type_, f"{place}{path}.{name}", "it has to be given", remedy)
-    known, value = _look(tree, path)
-    wrong = re.match(r"Expected `(.+)`, got `(.+)`$", said)
-    if wrong:
-        got = value_text(value) if known else wrong.group(2)
-        return _invalid(type_, place + path, f"expected {wrong.group(1)}, got {got}")
-    got = f", got {value_text(value)}" if known else ""
-    return _invalid(type_, place + path, codec.readable(said) + got)
-
-
-def _look(tree: Any, path: str) -> tuple[bool, Any]:
-    for name, index in re.findall(r"\.([^.\[]+)|\[([^\]]*)\]", path):
-        try:
-            tree = tree[name] if name else tree[int(index)]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return False, None
-    return True, tree
+                raise unknown(type_, place, str(name), list(fields))
 
 
 __all__ = [
