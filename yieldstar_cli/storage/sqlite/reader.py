@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Attempt, Entry, ExecutionRecord, LogLine, LostDelivery, Wait
 from yieldstar_cli.storage.sqlite import records
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
 # Each filter is there always and is switched off by NULL, so that no statement is ever put
 # together from what somebody typed.
-FIND = """
+_FILTERED = """
  WHERE (:workflow_id IS NULL OR e.workflow_id = :workflow_id)
    AND (:statuses IS NULL OR e.status IN (SELECT value FROM json_each(:statuses)))
    AND (NOT :running OR (e.claimed_by IS NOT NULL AND iif(e.claimed_by = 0,
@@ -32,22 +34,43 @@ FIND = """
                                        WHEN 'null' THEN 'null' ELSE CAST(given.value AS TEXT) END
                                   = wanted.value)))
 """
-_PAGE = " LIMIT :limit OFFSET :offset"
-# Unfinished ones first, the latest of each first.
-_UNFINISHED = " ORDER BY e.status IN ('completed', 'failed', 'cancelled')"
+_PAGE = "LIMIT :limit OFFSET :offset"
+_LATEST_FIRST = joined("ORDER BY e.updated_at DESC, e.n DESC", _PAGE)
+# The usual list, unfinished ones first: each half is read in the order of an index of its own,
+# and no further than the page goes.
+_UNFINISHED = "AND e.status IN ('admitted', 'suspended')"
+UNFINISHED = joined(records.SELECT_RECORD, _FILTERED, _UNFINISHED, _LATEST_FIRST)
+COUNT_UNFINISHED = joined("SELECT count(*)", records.FROM, _FILTERED, _UNFINISHED)
+FINISHED = joined(
+    records.SELECT_RECORD,
+    _FILTERED,
+    "AND e.status IN ('completed', 'failed', 'cancelled')",
+    _LATEST_FIRST,
+)
 _ORDERS = {
-    ("updated", False): _UNFINISHED + ", e.updated_at DESC, e.n DESC",
-    ("updated", True): _UNFINISHED + " DESC, e.updated_at, e.n",
-    ("due", False): " ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL,"
+    ("updated", True): "ORDER BY e.status IN ('admitted', 'suspended'), e.updated_at, e.n",
+    ("due", False): "ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL,"
     " ifnull(e.due_at, e.covered_due_at), e.n",
-    ("due", True): " ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC",
-    ("admitted", False): " ORDER BY e.admitted_at DESC, e.n DESC",
-    ("admitted", True): " ORDER BY e.admitted_at, e.n",
-    ("took", False): " ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC",
-    ("took", True): " ORDER BY e.updated_at - e.admitted_at, e.n",
+    ("due", True): "ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC",
+    ("admitted", False): "ORDER BY e.admitted_at DESC, e.n DESC",
+    ("admitted", True): "ORDER BY e.admitted_at, e.n",
+    ("took", False): "ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC",
+    ("took", True): "ORDER BY e.updated_at - e.admitted_at, e.n",
 }
-STATEMENTS = {
-    order: records.SELECT_RECORD + FIND + clause + _PAGE for order, clause in _ORDERS.items()
+# Numbers are sorted first, and only the page's records are read whole.
+SORTED = {
+    order: joined(
+        records.COLUMNS,
+        "FROM (SELECT e.n",
+        records.FROM,
+        _FILTERED,
+        clause,
+        _PAGE,
+        ") AS page JOIN executions AS e ON e.n = page.n",
+        "LEFT JOIN workers AS w ON w.n = e.claimed_by",
+        clause,
+    )
+    for order, clause in _ORDERS.items()
 }
 COUNTS = """
 SELECT status, count(*)
@@ -109,25 +132,43 @@ class SqliteReader:
         offset: int = 0,
     ) -> list[ExecutionRecord]:
         """See `contract.Reader.find`."""
-        statement = STATEMENTS.get((sort, reverse))
-        if statement is None:
-            raise UsageError(
-                f"there is no order {sort!r}", remedy=("--sort updated|due|admitted|took",)
-            )
         bindings = {
             "workflow_id": workflow_id,
-            "statuses": None if statuses is None else _json(list(statuses)),
+            "statuses": None if statuses is None else json.dumps(list(statuses)),
             "running": running,
             "waiting": waiting,
             "due_by": due_by,
             "updated_since": updated_since,
             "updated_before": updated_before,
-            "where": _json(dict(where)) if where else None,
+            "where": json.dumps(dict(where)) if where else None,
             "limit": -1 if limit is None else limit,
             "offset": offset,
             "now": self._clock.now_ms(),
             "redelivery_ms": self._redelivery_ms,
         }
+        if (sort, reverse) == ("updated", False):
+            return self._latest(bindings)
+        statement = SORTED.get((sort, reverse))
+        if statement is None:
+            raise UsageError(
+                f"there is no order {sort!r}", remedy=("--sort updated|due|admitted|took",)
+            )
+        return self._records(statement, bindings)
+
+    def _latest(self, bindings: dict[str, Any]) -> list[ExecutionRecord]:
+        """Unfinished ones first, then the others, the latest of each first."""
+        limit, offset = bindings["limit"], bindings["offset"]
+        found = self._records(UNFINISHED, bindings)
+        if 0 <= limit == len(found):
+            return found
+        unfinished = self._db.rows(COUNT_UNFINISHED, bindings)[0][0] if offset else 0
+        rest = {
+            "limit": limit if limit < 0 else limit - len(found),
+            "offset": max(0, offset - unfinished),
+        }
+        return found + self._records(FINISHED, bindings | rest)
+
+    def _records(self, statement: str, bindings: dict[str, Any]) -> list[ExecutionRecord]:
         return [records.record(row) for row in self._db.rows(statement, bindings)]
 
     def counts(self, workflow_id: str | None = None) -> dict[str, int]:
@@ -175,9 +216,3 @@ class SqliteReader:
             return []
         bindings = {"prefix": prefix, "last": _LAST_CHARACTER, "limit": limit}
         return [str(row[0]) for row in self._db.rows(BEGINNING, bindings)]
-
-
-def _json(value: object) -> str:
-    import json
-
-    return json.dumps(value)

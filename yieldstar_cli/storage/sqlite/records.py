@@ -21,16 +21,19 @@ from yieldstar_cli.storage.sqlite.database import Row
 
 # Every reader of records begins with this, so that `record` finds each column in its place.
 # Claims made without a worker (row 0) have a lease each, from the moment of the claim.
-SELECT_RECORD = """
+COLUMNS = """
 SELECT e.n, e.execution_id, e.workflow_id, e.params, e.context, e.status, e.outcome,
        e.admitted_at, e.updated_at, e.due_at, e.covered_due_at, e.token, e.incarnation,
        e.version, e.format, e.status_value, e.claimed_by, e.claimed_at,
        iif(e.claimed_by = 0, e.claimed_at + :redelivery_ms, w.lease_until_at),
        e.held_since, e.held_until, e.held_code, e.poisoned_at, e.deaths, e.problem,
        e.acked_at, e.last_worker, e.started_at, e.operations
+"""
+FROM = """
   FROM executions AS e
   LEFT JOIN workers AS w ON w.n = e.claimed_by
 """
+SELECT_RECORD = COLUMNS + FROM
 
 
 def record(row: Row) -> ExecutionRecord:
