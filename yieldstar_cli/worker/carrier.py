@@ -164,7 +164,7 @@ class Carrier:
                 if ended is not None:
                     self._apply_end(handle, ended, how, now, tries)
                 elif handle.state is State.OPEN and handle.waiters and not self.driver.fault:
-                    self._apply(handle, True, "null", now, None, 1)
+                    self._apply(handle, True, "null", now, handle.issued_at, 1)
         finally:
             self.host.leave_code()
         return tries

@@ -146,13 +146,16 @@ class Dispatcher:
             self._claim(now, room)
             return
         self._sleep_until(due)
-        if self.on_suspect is not None and not self._suspects:
-            suspect = self._storage.deliveries.next_due(
-                self.names, suspects=True, worker=self._worker
-            )
-            if suspect is not None and suspect <= now:
+        if not self._suspects:
+            suspect = self._next_suspect()
+            if suspect is not None and suspect <= now and self.on_suspect is not None:
                 self.on_suspect()
+            else:
+                self._sleep_until(suspect)
         self._tell_idle()
+
+    def _next_suspect(self) -> int | None:
+        return self._storage.deliveries.next_due(self.names, suspects=True, worker=self._worker)
 
     def _tell_idle(self) -> None:
         if self.on_idle is not None and not self.busy:
@@ -206,10 +209,12 @@ class Dispatcher:
         return bool(self._carriers) or self._claiming
 
     def next_due(self) -> int | None:
-        """The earliest moment at which this worker may claim something."""
-        return self._storage.deliveries.next_due(
+        """The earliest moment at which this worker may claim something, or have it claimed."""
+        due = self._storage.deliveries.next_due(
             self.names, suspects=self._suspects, worker=self._worker
         )
+        suspect = None if self._suspects or self.on_suspect is None else self._next_suspect()
+        return min((moment for moment in (due, suspect) if moment is not None), default=None)
 
     def open_executions(self) -> list[str]:
         """The executions under way, for people."""

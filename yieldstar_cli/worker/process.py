@@ -338,6 +338,10 @@ class _Process:
         command += ["--lease", f"{self._lease_ms}ms"]
         for trusted in self._options.trust_dirs:
             command += ["--trust-dir", trusted]
+        if self._options.only:
+            command += ["--only", ",".join(self._options.only)]
+        if self._options.except_:
+            command += ["--except", ",".join(self._options.except_)]
         self._say("alone", text="a suspect runs in a process of its own")
         self._suspects.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
 
@@ -345,7 +349,8 @@ class _Process:
         ended = [process for process in self._suspects if process.poll() is not None]
         if ended:
             self._suspects = [p for p in self._suspects if p not in ended]
-            self._dispatcher.poll()
+            living = self._storage.workers.all(living=True)
+            self._found_dead(find_ended(living, self._lock, self._marks, self._loop.now_ms()))
 
     # --- code that changes ---------------------------------------------------------------------
 

@@ -1,0 +1,100 @@
+"""A project whose steps talk to the test through named pipes and files, never through sleeps."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+from tests.kill.scene import Scene
+
+#: `enter` announces itself on one pipe and waits for a line on another.
+MODULE = '''
+import os
+from pathlib import Path
+
+from yieldstar_cli import Step, workflow
+
+
+def note(name: str) -> None:
+    with Path("ledger.txt").open("a") as file:
+        file.write(name + "\\n")
+
+
+def block(name: str) -> str:
+    note(f"{name} begins")
+    gate = f"{name}.{os.getpid()}.go"
+    os.mkfifo(gate)
+    with open(f"{name}.entered", "w") as pipe:
+        pipe.write(str(os.getpid()))
+    with open(gate) as pipe:
+        answer = pipe.read()
+    note(f"{name} ends")
+    return answer.strip()
+
+
+def quick(name: str) -> str:
+    note(name)
+    return name
+
+
+def die(name: str) -> None:
+    note(name)
+    os._exit(1)
+
+
+@workflow
+async def gated(step: Step, name: str) -> str:
+    """Waits in a step until the test lets it go on."""
+    await step.run(quick, f"{name} first")
+    answer = await step.run(block, name)
+    await step.run(quick, f"{name} last")
+    return answer
+
+
+@workflow
+async def simple(step: Step, name: str) -> str:
+    """One quick step."""
+    return await step.run(quick, name)
+
+
+@workflow
+async def deadly(step: Step, name: str) -> None:
+    """Its step ends the process."""
+    await step.run(die, name)
+'''
+
+
+class Shop(Scene):
+    """A scene with gated workflows instead of the examples."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        for example in (folder / "workflows").iterdir():
+            if example.is_file():
+                example.unlink()
+        self.module("gates", MODULE)
+
+    def module(self, name: str, text: str) -> None:
+        """Write a workflow module."""
+        path = self.folder / "workflows" / f"{name}.py"
+        path.write_text(textwrap.dedent(text))
+        path.chmod(0o644)
+
+    def gate(self, name: str) -> None:
+        """Make the pipe on which a gated step announces itself."""
+        os.mkfifo(self.folder / f"{name}.entered")
+
+    def wait_entered(self, name: str) -> int:
+        """Block until the step has begun; returns the worker's pid."""
+        with open(self.folder / f"{name}.entered") as pipe:
+            return int(pipe.read())
+
+    def let_go(self, name: str, pid: int, answer: str = "done") -> None:
+        """Let the step in that worker return `answer`."""
+        with open(self.folder / f"{name}.{pid}.go", "w") as pipe:
+            pipe.write(answer)
+
+    def lines(self) -> list[str]:
+        """What the steps noted."""
+        return self.ledger.read_text().splitlines() if self.ledger.exists() else []
