@@ -350,6 +350,15 @@ def test_without_a_declared_type_text_is_text() -> None:
     assert made == {"a": "1", "b": {"c": "true"}, "d": [1, None], "e": "null"}
 
 
+def test_context_is_refused_in_its_own_words() -> None:
+    """spec V3, V4: the place and the option are those that were typed."""
+    with pytest.raises(InvalidParams) as caught:
+        coerce(None, pairs("a=1", "a=2"), place="context", option="--context")
+
+    assert caught.value.message == "context.a: given 2 times, but it takes one value"
+    assert caught.value.remedy == ("--context a=2",)
+
+
 def test_a_workflow_without_params_takes_none() -> None:
     """spec V4."""
     described = rebuild(describe(None))

@@ -20,131 +20,143 @@ from yieldstar_cli.params_describe import describe, opaque, type_info
 from yieldstar_cli.params_rebuild import rebuild
 from yieldstar_cli.params_signature import struct_from_signature
 from yieldstar_cli.params_table import NoParams, ParamField, schema, table, value_text
-from yieldstar_cli.params_words import Pair, does_not_fit, invalid, option_text, signature, unknown
+from yieldstar_cli.params_words import Pair, does_not_fit, invalid, no_such, option_text, signature
 from yieldstar_cli.strict_json import JsonError, parse_json
 
 # --- from the command line ---------------------------------------------------------------------
 
 
-def coerce(type_: Any, pairs: Sequence[Pair], base: object | None = None) -> Any:
+def coerce(
+    type_: Any,
+    pairs: Sequence[Pair],
+    base: object | None = None,
+    *,
+    place: str = "params",
+    option: str = "-p",
+) -> Any:
     """Params from `-p` options over `base`, the object of `--params` (spec V4).
 
     With a declared type: its validated instance, defaults filled in. With None, where nothing is
-    known of the workflow: a plain dict in which text is str. Raises InvalidParams with the place,
-    what was expected and what was given, a corrected option, and the signature; and
-    InvalidExecutionEvent for text that cannot be stored, such as a lone surrogate.
+    known of the workflow: a plain dict in which text is str. `place` and `option` are for the
+    words of a refusal. Raises InvalidParams with the place, what was expected and what was given,
+    a corrected option, and the signature; and InvalidExecutionEvent for text that cannot be
+    stored, such as a lone surrogate.
     """
     if base is None:
         base = {}
     if not isinstance(base, dict):
-        raise invalid(type_, "params", f"expected a JSON object, got {value_text(base)}")
+        raise invalid(type_, place, f"expected a JSON object, got {value_text(base)}")
     tree: dict[str, Any] = dict(base)
-    info = None if type_ is None else _info(type_)
-    given: dict[tuple[str, ...], list[Pair]] = {}
-    for pair in pairs:
-        given.setdefault(_steps(type_, pair), []).append(pair)
-    for steps, same in given.items():
-        _check_once(type_, steps, same, info, given)
-        place = "params." + ".".join(steps)
-        at = _type_at(type_, info, steps, same[0])
-        _put(type_, tree, steps, _value(type_, place, at, same), place)
+    _Options(type_, pairs, place, option).write(tree)
     if type_ is None:
-        return _storable(tree)
-    return _checked(type_, tree, "params")
+        return _storable(tree, place)
+    return _checked(type_, tree, place)
 
 
-def _info(type_: Any) -> Any:
+class _Options:
+    """The options of one call, by the steps of their paths, and the type they have to fit."""
+
+    def __init__(self, type_: Any, pairs: Sequence[Pair], place: str, option: str) -> None:
+        self.type_ = type_
+        self.place = place
+        self.option = option
+        self.given: dict[tuple[str, ...], list[Pair]] = {}
+        for pair in pairs:
+            steps = tuple(pair.path.split("."))
+            if not all(steps):
+                raise invalid(type_, place, f"{pair.path!r} is no parameter name")
+            self.given.setdefault(steps, []).append(pair)
+
+    def write(self, tree: dict[str, Any]) -> None:
+        """Put every value where its path says. Raises InvalidParams."""
+        for steps, same in self.given.items():
+            wanted = self.type_at(steps, same[0])
+            self.check_once(steps, same, wanted)
+            self.put(tree, steps, self.value(steps, wanted, same))
+
+    def refuse(
+        self, steps: tuple[str, ...], reason: str, better: Pair | None = None
+    ) -> InvalidParams:
+        """The refusal at `steps`, with a better option where there is one."""
+        remedy = () if better is None else (f"{self.option} {option_text(better)}",)
+        return invalid(self.type_, ".".join((self.place, *steps)), reason, remedy)
+
+    def type_at(self, steps: tuple[str, ...], pair: Pair) -> Any:
+        """The declared type at `steps`, or None where anything goes. Raises InvalidParams."""
+        info = None if self.type_ is None else _info(self.type_, self.place)
+        for number, step in enumerate(steps):
+            if info is None:
+                return None
+            found, names = params_text.part_of(info, step)
+            if found is None:
+                raise self.unknown(steps, number, names, pair)
+            info = found
+        return info
+
+    def unknown(
+        self, steps: tuple[str, ...], number: int, names: list[str], pair: Pair
+    ) -> InvalidParams:
+        """The refusal of a step that the type there does not have."""
+        above = ".".join((self.place, *steps[:number]))
+        if not names:
+            reason = f"{above} has no parts with names" if number else "it takes no params"
+            return self.refuse(steps[: number + 1], reason)
+        near, reason = no_such(steps[number], names)
+        better = None
+        if near is not None:
+            path = ".".join((*steps[:number], near, *steps[number + 1 :]))
+            better = Pair(path, pair.text, pair.is_json)
+        return self.refuse(steps[: number + 1], reason, better)
+
+    def check_once(self, steps: tuple[str, ...], same: list[Pair], wanted: Any) -> None:
+        """Refuse a scalar that is given twice, and a part beside its whole."""
+        for length in range(1, len(steps)):
+            if steps[:length] in self.given:
+                both = ".".join(steps[:length])
+                raise self.refuse(steps, f"given beside {both}, which holds it; give one of them")
+        if len(same) == 1:
+            return
+        if wanted is None or not params_text.is_list(wanted) or any(pair.is_json for pair in same):
+            raise self.refuse(steps, f"given {len(same)} times, but it takes one value", same[-1])
+
+    def value(self, steps: tuple[str, ...], wanted: Any, same: list[Pair]) -> Any:
+        """What the text of the option, or of its repetitions, stands for."""
+        first = same[0]
+        try:
+            if first.is_json:
+                return parse_json(first.text, "")
+            if wanted is None:
+                return first.text
+            if len(same) > 1:
+                return params_text.from_texts(wanted, [pair.text for pair in same])
+            return params_text.from_text(wanted, first.text)
+        except JsonError as error:
+            raise self.refuse(steps, str(error).removeprefix(": ")) from None
+        except params_text.Misfit as misfit:
+            got = " and ".join(value_text(pair.text) for pair in same[:5])
+            better = None
+            if misfit.suggestion is not None and len(same) == 1:
+                better = Pair(first.path, misfit.suggestion)
+            reason = f"expected {misfit.expected}, got {got}"
+            raise self.refuse(steps, reason, better) from None
+
+    def put(self, tree: dict[str, Any], steps: tuple[str, ...], value: Any) -> None:
+        """Write `value` at `steps`, below copies of what was given whole."""
+        for number, step in enumerate(steps[:-1]):
+            below = tree.get(step)
+            if below is not None and not isinstance(below, dict):
+                what = ".".join((self.place, *steps[: number + 1]))
+                raise self.refuse(steps, f"{what} is {value_text(below)}, not an object")
+            below = tree[step] = dict(below or {})
+            tree = below
+        tree[steps[-1]] = value
+
+
+def _info(type_: Any, place: str) -> Any:
     try:
         return type_info(type_)
     except TypeError as error:
-        raise InvalidParams(f"params: this type cannot be checked: {error}") from None
-
-
-def _steps(type_: Any, pair: Pair) -> tuple[str, ...]:
-    steps = tuple(pair.path.split("."))
-    if not all(steps):
-        raise invalid(type_, "params", f"{pair.path!r} is no parameter name")
-    return steps
-
-
-def _check_once(
-    type_: Any,
-    steps: tuple[str, ...],
-    same: list[Pair],
-    info: Any,
-    given: Mapping[tuple[str, ...], object],
-) -> None:
-    place = "params." + ".".join(steps)
-    for length in range(1, len(steps)):
-        if steps[:length] in given:
-            both = ".".join(steps[:length])
-            raise invalid(type_, place, f"given beside {both}, which holds it; give one of them")
-    if len(same) == 1:
-        return
-    at = None if info is None else _type_at(type_, info, steps, same[0])
-    if at is None or not params_text.is_list(at) or any(pair.is_json for pair in same):
-        raise invalid(
-            type_,
-            place,
-            f"given {len(same)} times, but it takes one value",
-            (f"-p {option_text(same[-1])}",),
-        )
-
-
-def _type_at(type_: Any, info: Any, steps: tuple[str, ...], pair: Pair) -> Any:
-    """The declared type at `steps`, or None where anything goes. Raises InvalidParams."""
-    place = "params"
-    for number, step in enumerate(steps):
-        if info is None:
-            return None
-        names: list[str] = []
-        found = None
-        for record in params_text.records(info):
-            fields = {field.encode_name: field.type for field in record.fields}
-            names += fields
-            found = found or fields.get(step)
-            if found is None and step == getattr(record, "tag_field", None):
-                found = msgspec.inspect.AnyType()
-        if found is None:
-            found = params_text.item_of(info)
-        if found is None:
-            if not names:
-                at = "it takes no params" if number == 0 else f"{place} has no parts with names"
-                raise invalid(type_, f"{place}.{step}", at)
-            raise unknown(type_, place, step, names, pair, steps[:number], steps[number + 1 :])
-        info = found
-        place += f".{step}"
-    return info
-
-
-def _value(type_: Any, place: str, at: Any, same: list[Pair]) -> Any:
-    first = same[0]
-    try:
-        if first.is_json:
-            return parse_json(first.text, place)
-        if at is None:
-            return first.text
-        if len(same) > 1:
-            return params_text.from_texts(at, [pair.text for pair in same])
-        return params_text.from_text(at, first.text)
-    except JsonError as error:
-        raise invalid(type_, place, str(error).removeprefix(f"{place}: ")) from None
-    except params_text.Misfit as misfit:
-        got = " and ".join(value_text(pair.text) for pair in same[:5])
-        fixed = Pair(first.path, misfit.suggestion) if misfit.suggestion is not None else None
-        remedy = (f"-p {option_text(fixed)}",) if fixed and len(same) == 1 else ()
-        raise invalid(type_, place, f"expected {misfit.expected}, got {got}", remedy) from None
-
-
-def _put(type_: Any, tree: dict[str, Any], steps: tuple[str, ...], value: Any, place: str) -> None:
-    for step in steps[:-1]:
-        below = tree.get(step)
-        if below is not None and not isinstance(below, dict):
-            raise invalid(type_, place, f"{step} is {value_text(below)} already, not an object")
-        # A copy: what was given whole is the caller's.
-        below = tree[step] = dict(below or {})
-        tree = below
-    tree[steps[-1]] = value
+        raise InvalidParams(f"{place}: this type cannot be checked: {error}") from None
 
 
 # --- from programs -----------------------------------------------------------------------------
@@ -197,9 +209,9 @@ def _settled(type_: Any, made: Any, place: str) -> Any:
         raise invalid(type_, f"{place}.{where}" if where else place, said) from None
 
 
-def _storable(tree: dict[str, Any]) -> dict[str, Any]:
+def _storable(tree: dict[str, Any], place: str) -> dict[str, Any]:
     try:
-        codec.encode(tree, place="params")
+        codec.encode(tree, place=place)
     except UnserializableValue as error:
         raise InvalidExecutionEvent(error.place, error.reason) from None
     return tree
@@ -225,7 +237,8 @@ def _refuse_unknown(type_: Any, info: Any, value: Any, place: str) -> None:
             if below is not None:
                 todo.append((below, part, f"{place}.{name}"))
             elif found and name not in tags:
-                raise unknown(type_, place, str(name), list(fields))
+                _, reason = no_such(str(name), list(fields))
+                raise invalid(type_, f"{place}.{name}", reason)
 
 
 __all__ = [

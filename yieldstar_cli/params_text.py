@@ -208,6 +208,19 @@ def records(info: Any) -> list[Any]:
     return [member for member in alternatives(info) if isinstance(member, _RECORDS)]
 
 
+def part_of(info: Any, name: str) -> tuple[Any, list[str]]:
+    """The type of the part `name` of this type, or None; and the names that its Structs have."""
+    names: list[str] = []
+    found = None
+    for record in records(info):
+        fields = {field.encode_name: field.type for field in record.fields}
+        names += fields
+        found = found or fields.get(name)
+        if found is None and name == getattr(record, "tag_field", None):
+            found = shape.AnyType()
+    return found or item_of(info), names
+
+
 def item_of(info: Any) -> Any:
     """The type of the values of a dict that this type allows, or None."""
     for member in alternatives(info):

@@ -67,23 +67,12 @@ def _look(tree: Any, path: str) -> tuple[bool, Any]:
     return True, tree
 
 
-def unknown(
-    type_: Any,
-    place: str,
-    name: str,
-    names: list[str],
-    pair: Pair | None = None,
-    before: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-) -> InvalidParams:
-    """The refusal of a name that no field has, with the nearest that one has."""
+def no_such(name: str, names: list[str]) -> tuple[str | None, str]:
+    """The nearest of `names`, if any is near, and the sentence that refuses `name`."""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(names)}"
-    remedy: tuple[str, ...] = ()
-    if near and pair is not None:
-        path = ".".join((*before, near[0], *after))
-        remedy = (f"-p {option_text(Pair(path, pair.text, pair.is_json))}",)
-    return invalid(type_, f"{place}.{name}", f"there is no such parameter{hint}", remedy)
+    if near:
+        return near[0], f"there is no such parameter; did you mean {near[0]}?"
+    return None, f"there is no such parameter; there are: {', '.join(names) or 'none'}"
 
 
 def option_text(pair: Pair) -> str:

@@ -100,7 +100,8 @@ def _checked(call: Call, project: Project, storage: Storage | None, asked: Asked
     fitted = target.fit(value, limit=limit)
     if not isinstance(fitted, codec.Json):
         fitted = _encoded(fitted, limit)
-    return Plan(asked, target.version, fitted, params.coerce(None, carried))
+    context = params.coerce(None, carried, place="context", option="--context")
+    return Plan(asked, target.version, fitted, context)
 
 
 def _encoded(value: object, limit: int) -> str:
