@@ -1,20 +1,16 @@
 """One process of the races in test_processes.py: opens the file, waits for "go", acts, reports.
 
-Run as `python actor.py ACTION DATABASE WORDS…`; says "ready", then its results as JSON lines.
+Run as `python -m tests.storage.actor ACTION DATABASE WORDS…`; says "ready", then JSON lines.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from kit import claim, entry, new_worker
-
+from tests.storage.kit import claim, entry, new_worker
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.model import Completed, Delivery, Round, Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlite_adapter import SqliteAdapter
-
+from tests.storage.sqlite_adapter import SqliteAdapter
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.codec import Json
 from yieldstar_cli.errors import ExecutionIdConflict, ExecutionNotFound, InvalidExecutionEvent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlite_adapter import SqliteAdapter
 
+from tests.storage.sqlite_adapter import SqliteAdapter
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.testing.conformance import Adapter, ExecutionConformance
 

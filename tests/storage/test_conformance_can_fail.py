@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broken_adapters import Broken, Refused, all_broken
 
+from tests.storage.broken_adapters import Broken, Refused, all_broken
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import ExecutionAdmissionError, StaleDelivery
 from yieldstar_cli.testing.conformance import ExecutionConformance

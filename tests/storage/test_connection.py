@@ -27,6 +27,8 @@ from yieldstar_cli.storage.sqlite.connection import open_connection
 from yieldstar_cli.storage.sqlite.files import filesystem_type
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
+ROOT = Path(__file__).parents[2]
+
 
 def raw(path: Path, *statements: str) -> None:
     """Another program writes to `path`."""
@@ -374,7 +376,7 @@ for options in (dict(readonly=True), dict(), dict(create=True)):
 
 def as_nobody(path: Path) -> list[str]:
     """What opening `path` gives a user without special rights: to read, to write, to create."""
-    script = AS_NOBODY.format(path=[str(Path.cwd()), *sys.path])
+    script = AS_NOBODY.format(path=[str(ROOT), *sys.path])
     done = subprocess.run(
         [sys.executable, "-c", script, str(path)], check=True, capture_output=True, text=True
     )
@@ -546,7 +548,7 @@ def test_a_forked_child_never_uses_our_connection(db_path: Path) -> None:
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+        cwd=ROOT,
     )
 
     assert done.stdout == "fine\n"

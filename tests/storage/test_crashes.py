@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faulty_vfs import Disk, broken, faulty_disk, full, killed
-from kit import claim, entry, new_worker
 
+from tests.storage.faulty_vfs import Disk, broken, faulty_disk, full, killed
+from tests.storage.kit import claim, entry, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import CommitUnknown, DiskFull, YieldstarError
 from yieldstar_cli.model import Attempt, Completed, Delivery, LogLine, Round, Suspended, Wait

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kit import admit, claim, claim_one, entry, new_worker
 
+from tests.storage.kit import admit, claim, claim_one, entry, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import StaleDelivery
 from yieldstar_cli.model import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import LEASE_MS, admit, claim, claim_one, ids, new_worker
 
+from tests.storage.kit import LEASE_MS, admit, claim, claim_one, ids, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import DatabaseBusy
 from yieldstar_cli.model import Completed, Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
-ACTOR = Path(__file__).with_name("actor.py")
+ROOT = Path(__file__).parents[2]
 #: The actors' moment.
 NOW = 2_000_000_000_000
 
@@ -30,11 +29,11 @@ class Actor:
 
     def __init__(self, action: str, path: Path, *words: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(ACTOR), action, str(path), *map(str, words)],
+            [sys.executable, "-m", "tests.storage.actor", action, str(path), *map(str, words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+            cwd=ROOT,
         )
         assert self.process.stdin
         assert self.process.stdout
@@ -279,10 +278,9 @@ def test_many_openers_of_a_new_file_set_it_up_once(tmp_path: Path) -> None:
         "s.executions.admit(workflow_id='w', execution_id=sys.argv[2])\n"
         "s.close()\n"
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     path = tmp_path / "ys.db"
     made = [
-        subprocess.Popen([sys.executable, "-c", script, str(path), str(n)], env=env)
+        subprocess.Popen([sys.executable, "-c", script, str(path), str(n)], cwd=ROOT)
         for n in range(8)
     ]
 

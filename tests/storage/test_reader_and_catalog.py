@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kit import admit, claim_one, new_worker
 
+from tests.storage.kit import admit, claim_one, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Completed, Failed, ModuleInfo, Suspended, WorkflowInfo

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kit import LEASE_MS, WORKFLOWS, admit, claim, claim_one, entry, ids, new_worker
 
+from tests.storage.kit import LEASE_MS, WORKFLOWS, admit, claim, claim_one, entry, ids, new_worker
 from yieldstar_cli.clock import LAST_MOMENT, ManualClock
 from yieldstar_cli.errors import ExecutionNotFound, StaleDelivery
 from yieldstar_cli.model import CancelledOutcome, Completed, Delivery, Failed, Round, Suspended

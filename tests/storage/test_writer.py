@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty_vfs import broken, faulty_disk, full
-from kit import admit, claim_one, entry, new_worker
 
+from tests.storage.faulty_vfs import broken, faulty_disk, full
+from tests.storage.kit import admit, claim_one, entry, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import (
     CommitUnknown,

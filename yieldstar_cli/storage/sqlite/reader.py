@@ -47,30 +47,30 @@ FINISHED = joined(
     "AND e.status IN ('completed', 'failed', 'cancelled')",
     _LATEST_FIRST,
 )
-_ORDERS = {
-    ("updated", True): "ORDER BY e.status IN ('admitted', 'suspended'), e.updated_at, e.n",
-    ("due", False): "ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL,"
-    " ifnull(e.due_at, e.covered_due_at), e.n",
-    ("due", True): "ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC",
-    ("admitted", False): "ORDER BY e.admitted_at DESC, e.n DESC",
-    ("admitted", True): "ORDER BY e.admitted_at, e.n",
-    ("took", False): "ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC",
-    ("took", True): "ORDER BY e.updated_at - e.admitted_at, e.n",
-}
-# Numbers are sorted first, and only the page's records are read whole.
+# Elsewhere the numbers are sorted first, and only the page's records are read whole.
+_SORT = joined(records.COLUMNS, "FROM (SELECT e.n", records.FROM, _FILTERED)
+_READ = """
+) AS page
+  JOIN executions AS e ON e.n = page.n
+  LEFT JOIN workers AS w ON w.n = e.claimed_by
+"""
+_FINISHED_FIRST = "ORDER BY e.status IN ('admitted', 'suspended'), e.updated_at, e.n"
+_DUE_FIRST = """
+ ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL, ifnull(e.due_at, e.covered_due_at), e.n
+"""
+_DUE_LAST = "ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC"
+_NEWEST = "ORDER BY e.admitted_at DESC, e.n DESC"
+_OLDEST = "ORDER BY e.admitted_at, e.n"
+_LONGEST = "ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC"
+_SHORTEST = "ORDER BY e.updated_at - e.admitted_at, e.n"
 SORTED = {
-    order: joined(
-        records.COLUMNS,
-        "FROM (SELECT e.n",
-        records.FROM,
-        _FILTERED,
-        clause,
-        _PAGE,
-        ") AS page JOIN executions AS e ON e.n = page.n",
-        "LEFT JOIN workers AS w ON w.n = e.claimed_by",
-        clause,
-    )
-    for order, clause in _ORDERS.items()
+    ("updated", True): joined(_SORT, _FINISHED_FIRST, _PAGE, _READ, _FINISHED_FIRST),
+    ("due", False): joined(_SORT, _DUE_FIRST, _PAGE, _READ, _DUE_FIRST),
+    ("due", True): joined(_SORT, _DUE_LAST, _PAGE, _READ, _DUE_LAST),
+    ("admitted", False): joined(_SORT, _NEWEST, _PAGE, _READ, _NEWEST),
+    ("admitted", True): joined(_SORT, _OLDEST, _PAGE, _READ, _OLDEST),
+    ("took", False): joined(_SORT, _LONGEST, _PAGE, _READ, _LONGEST),
+    ("took", True): joined(_SORT, _SHORTEST, _PAGE, _READ, _SHORTEST),
 }
 COUNTS = """
 SELECT status, count(*)

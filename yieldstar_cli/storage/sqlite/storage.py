@@ -24,7 +24,6 @@ from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 #: RFC 001's redelivery timeout: the lease of a claim made without a worker.
 REDELIVERY_MS = 30_000
 
-
 # Rewrites and syncs the pages; reading alone may be answered from memory.
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 

@@ -36,9 +36,6 @@ LONGEST_BATCH = 1_000
 
 NEXT_BATCH = "UPDATE workers SET batch = :batch WHERE n = :worker"
 LAST_BATCH = "SELECT batch FROM workers WHERE n = :worker"
-# Succeeds only once the log's pages are rewritten into the file and synced: after it, what is
-# read is what the disk holds. Reading alone may be answered from memory.
-CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 class GroupWriter:
@@ -216,8 +213,8 @@ class GroupWriter:
             with contextlib.suppress(YieldstarError):
                 self._storage.close()
             self._storage = self._factory()
-            busy = self._storage.db.rows(CHECKPOINT)[0][0]
-            stands = None if busy else self._last_batch()
+            self._storage.settle()
+            stands = self._last_batch()
             if stands is None:
                 raise unknown
             if stands > self._batch:
