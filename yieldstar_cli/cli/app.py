@@ -14,8 +14,9 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.options import global_options
 from yieldstar_cli.cli.render import terminal
 from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.clock import Clock, SystemClock
 
-_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+_CONTEXT = {"max_content_width": 80}
 
 
 class _VerbCommand(TyperCommand):
@@ -54,7 +55,9 @@ def build(name: str) -> TyperCommand:
     """The typer command of one verb."""
     module = importlib.import_module(f"yieldstar_cli.cli.{name}")
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=_VerbCommand, context_settings=dict(_CONTEXT))(module.command)
+    app.command(name, cls=_VerbCommand, add_help_option=False, context_settings=dict(_CONTEXT))(
+        module.command
+    )
     command = typer.main.get_command(app)
     assert isinstance(command, _VerbCommand)
     command.page = pages.Page(name, tuple(module.EXAMPLES), tuple(module.EXITS))
@@ -65,7 +68,12 @@ def build(name: str) -> TyperCommand:
 def root() -> TyperGroup:
     """The typer group of all verbs."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.callback(cls=_Verbs, invoke_without_command=True, context_settings=dict(_CONTEXT))(_alone)
+    app.callback(
+        cls=_Verbs,
+        invoke_without_command=True,
+        add_help_option=False,
+        context_settings=dict(_CONTEXT),
+    )(_alone)
     group = typer.main.get_group(app)
     group.params.extend(global_options(hidden=False))
     return group
@@ -77,9 +85,9 @@ def _alone(context: typer.Context) -> None:
         context.obj.print_lines(pages.first_lines())
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], *, clock: Clock | None = None) -> int:
     """Run one call and return its exit status; every error has been told by then."""
-    call = Call(argv=tuple(argv))
+    call = Call(argv=tuple(argv), clock=clock or SystemClock())
     for stream in (call.out, call.err):
         terminal.prepare(stream)
     try:
@@ -96,5 +104,5 @@ def _invoke(call: Call) -> int:
         return int(end.exit_code)
     except words.Complaint as complaint:
         raise words.usage_error(complaint, call.argv) from None
-    call.out.flush()
+    call.flush()
     return int(status or 0)

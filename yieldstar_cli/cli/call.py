@@ -12,6 +12,7 @@ from yieldstar_cli import clock as clocks
 from yieldstar_cli.cli.render import document
 from yieldstar_cli.cli.render.terminal import Look
 from yieldstar_cli.cli.render.times import Times
+from yieldstar_cli.errors import YieldstarError
 
 
 @dataclass(slots=True)
@@ -28,6 +29,18 @@ class Settings:
     #: None: relative for people, utc for programs.
     times: str | None = None
     debug: bool = False
+
+
+class CannotWrite(YieldstarError):
+    """What was to be printed could not be written, for lack of room or otherwise."""
+
+    code = "CANNOT_WRITE"
+
+
+def _cannot_write(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    return CannotWrite(f"the output cannot be written: {error.strerror}")
 
 
 @dataclass(slots=True)
@@ -75,8 +88,22 @@ class Call:
         return not self.settings.json and self.out.isatty()
 
     def print(self, *lines: str) -> None:
-        """Print data, line by line."""
-        self.out.write("".join(f"{line}\n" for line in lines))
+        """Print data, line by line. Raises BrokenPipeError, CannotWrite."""
+        self.write("".join(f"{line}\n" for line in lines))
+
+    def write(self, text: str) -> None:
+        """Print data as it is. Raises BrokenPipeError, CannotWrite."""
+        try:
+            self.out.write(text)
+        except OSError as error:
+            raise _cannot_write(error) from None
+
+    def flush(self) -> None:
+        """See that what was printed has left. Raises BrokenPipeError, CannotWrite."""
+        try:
+            self.out.flush()
+        except OSError as error:
+            raise _cannot_write(error) from None
 
     def print_lines(self, lines: Iterable[str]) -> None:
         """Print data, line by line."""

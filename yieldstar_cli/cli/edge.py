@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from yieldstar_cli.cli import crash, exits
+from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.render import document, safe
 from yieldstar_cli.cli.render.failure import failure_document, failure_lines
@@ -52,6 +52,8 @@ def _bug(call: Call, error: Exception) -> int:
     _flush(call)
     if asked(call, "--debug"):
         _traceback(call, error)
+    from yieldstar_cli.cli import crash
+
     try:
         place = f"A crash report is in {crash.write_report(call.argv, error)}"
     except OSError as reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,12 +10,20 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `ys` with `argv` (default: the process's words) and return its exit status."""
     words = sys.argv[1:] if argv is None else argv
+    _open_closed_streams()
     try:
         from yieldstar_cli.cli.app import run
 
         return _flushed(run(words))
     except KeyboardInterrupt:
         return 130
+
+
+def _open_closed_streams() -> None:
+    """Where the caller closed a stream (`ys list >&-`), let what goes there go nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _flushed(status: int) -> int:

@@ -66,9 +66,8 @@ def _lines(call: Call, facts: Facts, verdict: Verdict) -> list[str]:
         lines = safe.wrap(f"{name}{headline.removeprefix('It')}", width)
     else:
         lines = safe.wrap(f"{name} is {record.status}. {headline}", width)
-    if verdict.waits:
-        count = len(verdict.waits)
-        lines.append(f"It waits for {_count(count)}:" if count > 1 else "It waits for:")
+    if len(verdict.waits) > 1:
+        lines.append(f"It waits for {_count(len(verdict.waits))}:")
         lines += [
             f"  {number:>2}. {safe.pad(safe.visible(_kind(wait)), 24)}  {_when(wait, facts, call)}"
             for number, wait in enumerate(verdict.waits, 1)

@@ -28,7 +28,7 @@ def command(
     if topic is None:
         call.print_lines(_overview())
     elif topic in TOPICS:
-        call.out.write(TOPICS[topic])
+        call.write(TOPICS[topic])
     elif topic in NAMES:
         call.print_lines(_page_of(context, topic))
     else:

@@ -117,13 +117,13 @@ def _records(call: Call, storage: Storage, filters: Filters) -> list[ExecutionRe
 
 
 def _print_array(call: Call, records: list[ExecutionRecord]) -> None:
-    call.out.write("[")
+    call.write("[")
     separator = ""
     for record in records:
         text = document.dumps(documents.execution_document(record))
-        call.out.write(separator + text)
+        call.write(separator + text)
         separator = ","
-    call.out.write("]\n")
+    call.write("]\n")
 
 
 def _cell(record: ExecutionRecord, column: str) -> str:

@@ -38,6 +38,7 @@ def global_options(*, hidden: bool) -> list[TyperOption]:
         option("--color", metavar="WHEN", help="auto, always or never. [YS_COLOR]"),
         option("--times", metavar="STYLE", help="relative, local or utc, for people."),
         option("--debug", is_flag=True, help="Show the traceback of an error."),
+        option("-h", "--help", is_flag=True, is_eager=True, keep=_help, help="Show this page."),
         option("--version", is_flag=True, is_eager=True, keep=_version, help="Print the version."),
     ]
 
@@ -60,6 +61,14 @@ def _add(context: typer.Context, param: Any, value: Any) -> None:
 def _count(context: typer.Context, param: Any, value: Any) -> None:
     del param
     _call(context).settings.verbose += value or 0
+
+
+def _help(context: typer.Context, param: Any, value: Any) -> None:
+    del param
+    if value and not context.resilient_parsing:
+        # Not typer's own printing: that switches to UTF-8 where the stream speaks ASCII.
+        _call(context).print(context.get_help().rstrip("\n"))
+        raise typer.Exit
 
 
 def _version(context: typer.Context, param: Any, value: Any) -> None:

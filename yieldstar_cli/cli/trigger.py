@@ -127,5 +127,5 @@ def _wait(
     timeout_ms = read_span("--timeout", timeout)
     if not call.settings.json and not call.drawn:
         call.print(execution_id)
-        call.out.flush()
+        call.flush()
     return wait(call, project, storage, Wanted([execution_id], timeout_ms=timeout_ms))

@@ -65,7 +65,7 @@ def wait(call: Call, project: Project, storage: Storage, wanted: Wanted) -> int:
                 wanted.ended[execution_id] = record
                 if not call.settings.json:
                     _print_outcome(call, record, wanted)
-                    call.out.flush()
+                    call.flush()
         if not wanted.is_over and not told:
             told = True
             if not crew(call, project, storage).alive:

@@ -40,7 +40,7 @@ def usage_error(complaint: Exception, argv: Sequence[str]) -> UsageError:
     context = getattr(complaint, "ctx", None)
     path = context.command_path if context is not None else "ys"
     option = getattr(complaint, "option_name", None)
-    possibilities = list(getattr(complaint, "possibilities", None) or ())
+    possibilities: list[str] = list(getattr(complaint, "possibilities", None) or ())
     if option is not None and type(complaint).__name__ == "NoSuchOption":
         return _unknown_option(option, possibilities, path, argv)
     message = getattr(complaint, "format_message", complaint.__str__)()
@@ -50,9 +50,9 @@ def usage_error(complaint: Exception, argv: Sequence[str]) -> UsageError:
 def _unknown_option(
     option: str, possibilities: list[str], path: str, argv: Sequence[str]
 ) -> UsageError:
-    if not possibilities:
+    best = nearest(option, possibilities)
+    if not best:
         return UsageError(f"{path} has no option {option}", remedy=(f"{path} --help",))
-    best = nearest(option, possibilities) or possibilities[:1]
     return UsageError(
         f"{path} has no option {option}. Did you mean {' or '.join(best)}?",
         remedy=(corrected(argv, option, best[0]), f"{path} --help"),

@@ -11,6 +11,8 @@ from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look, style_of
 from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.model import Completed, ExecutionRecord, Failed, Status, Wait
 
+#: A column is not made narrower than this.
+_NARROWEST = 8
 _HEADINGS = ("execution", "workflow", "status", "when", "detail")
 
 
@@ -50,12 +52,15 @@ def columns(
     """Aligned columns, two spaces before and between; those of `shrink` are cut to fit."""
     count = len(headings)
     widths = [max(safe.cells(row[c]) for row in (headings, *rows)) for c in range(count)]
-    room = look.width - 1 - 2 * count
-    while sum(widths) > room:
-        widest = max(shrink, key=lambda c: widths[c])
-        if widths[widest] <= 8:
+    while sum(widths) > look.width - 1 - 2 * len(widths):
+        widest = max((c for c in shrink if c < len(widths)), key=lambda c: widths[c])
+        if widths[widest] > _NARROWEST:
+            widths[widest] -= 1
+        elif len(widths) > 1:
+            # No room: the last column goes.
+            widths.pop()
+        else:
             break
-        widths[widest] -= 1
     lines = [_line(headings, widths, look, dict.fromkeys(range(count), "dim"))]
     for index, row in enumerate(rows):
         lines.append(_line(row, widths, look, styles[index] if styles else {}))
@@ -64,8 +69,8 @@ def columns(
 
 def _line(row: Sequence[str], widths: Sequence[int], look: Look, styles: Mapping[int, str]) -> str:
     cells = []
-    for column, text in enumerate(row):
-        cell = safe.pad(look.clip(text, widths[column]), widths[column])
+    for column, width in enumerate(widths):
+        cell = safe.pad(look.clip(row[column], width), width)
         cells.append(look.paint(styles[column], cell) if column in styles else cell)
     return ("  " + "  ".join(cells)).rstrip()
 

@@ -1,0 +1,111 @@
+"""Help: every command is documented, and no page names what is not built."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Shop
+from yieldstar_cli.cli.app import build
+from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
+from yieldstar_cli.cli.verbs import GROUPS, NAMES, VERBS
+
+#: What is planned and not built: no page may name it as something to type.
+NOT_BUILT = frozenset(
+    "watch logs stats top replay export cancel retry send approve reject pause resume "  # noqa: SIM905
+    "schedule store dev lint check prune delete backup serve config completion messages".split()
+)
+
+
+def test_ys_alone_prints_eight_lines(shop: Shop) -> None:
+    said = shop.ys()
+
+    assert said.code == 0
+    assert len(said.out.splitlines()) == 8
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",)])
+def test_the_help_page_lists_every_command_in_its_group(shop: Shop, words: tuple[str, ...]) -> None:
+    out = shop.ys(*words).out
+
+    for group in GROUPS:
+        assert f"{group}:" in out
+    for verb in VERBS:
+        assert re.search(rf"^  {verb.name} +{re.escape(verb.summary)}$", out, re.MULTILINE), verb
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_page_begins_with_two_examples_and_names_its_exit_statuses(
+    shop: Shop, name: str
+) -> None:
+    for words in ((name, "--help"), (name, "-h"), ("help", name)):
+        said = shop.ys(*words)
+        lines = said.out.splitlines()
+        assert said.code == 0
+        assert f"ys {name}" in lines[0] or "| ys" in lines[0]
+        assert f"ys {name}" in lines[1]
+        assert lines[2] == ""
+        assert "Exit status:" in said.out
+        assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: str(verb.name))
+def test_the_summary_is_the_first_line_of_the_page(shop: Shop, verb: object) -> None:
+    command = build(verb.name)  # type: ignore[attr-defined]
+
+    assert (command.help or "").partition("\n")[0] == verb.summary  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_has_a_help_text(name: str) -> None:
+    for param in build(name).params:
+        assert getattr(param, "hidden", False) or getattr(param, "help", None), (name, param.name)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_topic_begins_with_two_examples_and_fits_eighty_columns(
+    shop: Shop, topic: str
+) -> None:
+    said = shop.ys("help", topic)
+    lines = said.out.splitlines()
+
+    assert said.code == 0
+    assert lines[0].startswith("ys ")
+    assert lines[1].startswith("ys ")
+    assert all(len(line) <= 88 for line in lines)
+    assert topic in SUMMARIES
+
+
+def test_no_page_names_a_command_that_is_not_built(shop: Shop) -> None:
+    pages = [shop.ys().out, shop.ys("--help").out, shop.ys("help").out]
+    pages += [shop.ys("help", name).out for name in (*NAMES, *TOPICS)]
+
+    for page in pages:
+        for name in re.findall(r"\bys ([a-z]+)\b", page):
+            assert name not in NOT_BUILT, name
+
+
+def test_no_source_of_the_command_names_one_that_is_not_built() -> None:
+    """Hints and remedies too."""
+    from pathlib import Path
+
+    import yieldstar_cli.cli
+
+    for path in Path(yieldstar_cli.cli.__file__).parent.rglob("*.py"):
+        for name in re.findall(r"\bys ([a-z]+)\b", path.read_text()):
+            assert name not in NOT_BUILT, (path.name, name)
+
+
+def test_the_exit_codes_are_a_page(shop: Shop) -> None:
+    out = shop.ys("help", "exit-codes").out
+
+    for code in (*range(12), 130, 143):
+        assert re.search(rf"^ +{code}  \S", out, re.MULTILINE), code
+
+
+def test_the_version_is_printed(shop: Shop) -> None:
+    import yieldstar_cli
+
+    assert shop.ys("--version").out == f"ys {yieldstar_cli.__version__}\n"
+    assert shop.ys("list", "--version").out == f"ys {yieldstar_cli.__version__}\n"
