@@ -197,6 +197,20 @@ def test_a_busy_database_is_tried_again_at_the_next_tick(bench):
 
     assert bench.lease_left_ms() == 30_000
     assert bench.slow == []
+    assert len(bench.opened) == 1
+
+
+def test_after_any_other_error_the_keeper_goes_on_with_a_fresh_connection(bench):
+    """design: what a connection of unknown fate says is not believed."""
+    bench.tick()
+    bench.opened[0].close()
+    bench.tick(20_000)
+    assert bench.lease_left_ms() == 10_000
+
+    bench.tick()
+
+    assert len(bench.opened) == 2
+    assert bench.lease_left_ms() == 30_000
 
 
 def test_a_lease_that_cannot_be_renewed_is_said_once(bench):
@@ -412,6 +426,25 @@ def test_an_async_step_that_blocks_the_loop_is_reported_with_its_line():
     assert place in text
 
 
+def test_a_loop_that_is_late_among_many_calls_is_no_ones_fault():
+    """Two looks must find the same call: under load a sign of life comes late."""
+    said: list[str] = []
+    watch = LoopWatch(
+        VirtualLoop(ManualClock()),
+        Stepping(),
+        said.append,
+        threading.get_ident(),
+        check_ms=500,
+        slow_ms=1_000,
+        stuck_ms=300_000,
+    )
+
+    for now in range(0, 10_000, 500):
+        author_code(functools.partial(watch.tick, now), 1)
+
+    assert said == []
+
+
 def test_a_loop_that_is_late_in_our_own_code_is_not_the_authors_fault():
     """Under load a sign of life comes late; that is no report."""
     loop = AsyncLoop(SystemClock())
@@ -436,6 +469,18 @@ def test_a_loop_that_is_late_in_our_own_code_is_not_the_authors_fault():
     loop.close()
 
     assert said == []
+
+
+def test_the_thread_looks_at_everything_as_soon_as_it_starts(tmp_path):
+    """spec L3: at once when a worker starts."""
+    bench = Bench(str(tmp_path / "ys.db"))
+    bench.clock.advance(5_000)
+
+    bench.keeper.start()
+    bench.keeper.stop()
+
+    assert bench.lease_left_ms() == 30_000
+    bench.close()
 
 
 def test_the_thread_renews_without_anyone_ticking(tmp_path):

@@ -147,6 +147,8 @@ def test_a_process_that_has_ended_is_dead_however_it_ended(path, start, number):
     holder.end(number)
 
     assert lock.is_dead(holder.slot)
+    # The look itself holds nothing: others find the same.
+    assert probe_from_outside(path, holder.slot) == "dead"
     assert lock.find_dead([row(lock, holder.slot, b"other")]) == [row(lock, holder.slot, b"other")]
 
 
@@ -178,10 +180,12 @@ def test_a_second_opening_of_the_file_in_one_process_drops_no_lock(path):
     lock = LockFile(path)
     slot = lock.acquire(b"a")
 
+    before = lowest_free_descriptor()
     for _ in range(3):
         again = LockFile(path)
         del again
 
+    assert lowest_free_descriptor() == before
     assert probe_from_outside(path, slot) == "alive"
 
 
@@ -192,8 +196,8 @@ def test_a_released_byte_is_free_at_once(path):
     lock.release(slot)
     lock.release(slot)
 
-    assert lock.is_dead(slot)
     assert probe_from_outside(path, slot) == "dead"
+    assert lock.is_dead(slot)
 
 
 def test_a_forked_child_holds_nothing_and_takes_nothing_from_its_parent(path):
@@ -283,6 +287,12 @@ def test_slots_run_out_with_an_error_that_says_so(path, monkeypatch):
 
     with pytest.raises(StorageError, match="no free place"):
         lock.acquire(b"c")
+
+
+def lowest_free_descriptor() -> int:
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
 
 
 PROBE = """

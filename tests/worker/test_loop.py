@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
+import sys
 import threading
 
 import pytest
 
 from yieldstar_cli.clock import ManualClock, SystemClock
 from yieldstar_cli.worker.loop import AsyncLoop, Timers, VirtualLoop
+
+PATIENCE = 20
 
 
 @pytest.fixture
@@ -76,14 +78,21 @@ def test_a_post_from_a_signal_handler_wakes_a_sleeping_loop(loop):
     """spec K2, K3: the handler runs on the loop's own thread while that sleeps."""
     seen: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: loop.post(lambda: seen.append(1)))
+    main = threading.get_ident()
 
-    # The far timer makes the loop sleep; without the wake-up it would for a second.
-    loop.call_at(loop.now_ms() + 3_600_000, lambda: seen.append(2))
-    loop.asyncio_loop.call_later(0, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    def send_once_asleep() -> None:
+        while "select" not in sys._current_frames()[main].f_code.co_name:
+            pass
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    # No timer is set: nothing but the post ends the loop's sleep, and the watchdog the test's.
+    watchdog = loop.asyncio_loop.call_later(PATIENCE, loop.asyncio_loop.stop)
+    loop.asyncio_loop.call_soon(lambda: threading.Thread(target=send_once_asleep).start())
     loop.run_until(lambda: bool(seen))
     signal.signal(signal.SIGUSR1, before)
 
     assert seen == [1]
+    assert loop.asyncio_loop.time() < watchdog.when()
 
 
 class SetBackClock(ManualClock):
@@ -262,6 +271,7 @@ def test_virtual_time_does_not_jump_while_work_is_under_way_elsewhere():
     """A step in a thread ends before the timer that stands an hour ahead."""
     clock = ManualClock(1_000)
     work: list[int] = [1]
+    running = threading.Event()
     loop = VirtualLoop(clock, busy=lambda: bool(work))
     seen: list[tuple[str, int]] = []
 
@@ -269,9 +279,14 @@ def test_virtual_time_does_not_jump_while_work_is_under_way_elsewhere():
         work.clear()
         seen.append(("work", clock.now_ms()))
 
+    def work_elsewhere() -> None:
+        assert running.wait(PATIENCE)
+        loop.post(end_work)
+
     loop.call_at(3_601_000, lambda: seen.append(("timer", clock.now_ms())))
-    thread = threading.Thread(target=lambda: loop.post(end_work))
+    thread = threading.Thread(target=work_elsewhere)
     thread.start()
+    loop.post(running.set)
     loop.run()
     thread.join()
 

@@ -376,29 +376,27 @@ def test_a_called_off_plain_function_keeps_its_thread_and_gives_its_place_away()
 
 
 def test_the_pool_is_as_small_as_before_when_a_called_off_function_has_returned():
-    """spec K1: `-j` holds again."""
+    """spec K1: `-j` holds again: the thread that ran it ends."""
     bench = Bench(jobs=1)
     gate, began = threading.Event(), threading.Event()
-    inside: list[int] = []
-    most: list[int] = []
+    threads: list[threading.Thread] = []
 
-    def count() -> None:
-        inside.append(1)
-        most.append(len(inside))
-        inside.pop()
+    def slow() -> None:
+        threads.append(threading.current_thread())
+        began.set()
+        assert gate.wait(PATIENCE)
 
-    run = bench.start(lambda: (began.set(), gate.wait(PATIENCE)), key="slow")
+    run = bench.start(slow, key="slow")
     bench.until_event(began)
     run.cancel()
-    bench.start(lambda: None, key="meanwhile")
-    bench.until(lambda: "meanwhile" in bench.ends)
+    other = bench.run(threading.current_thread).value
     gate.set()
     bench.until_idle()
-    for number in range(50):
-        bench.start(count, key=str(number))
-    bench.until(lambda: len(bench.ends) == 51)
+    threads[0].join(PATIENCE)
 
-    assert max(most) == 1
+    assert not threads[0].is_alive()
+    assert other is not threads[0]
+    assert bench.run(threading.current_thread).value is other
 
 
 def test_a_call_called_off_while_it_waits_never_runs():

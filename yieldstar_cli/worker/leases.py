@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from yieldstar_cli.clock import Clock, monotonic_ms
+from yieldstar_cli.errors import DatabaseBusy
 from yieldstar_cli.model import WorkerRow
 from yieldstar_cli.storage.contract import Workers
 from yieldstar_cli.worker.liveness import LockFile
@@ -152,9 +153,12 @@ class LeaseKeeper:
             if not self._is_lost and not self._watch.stuck:
                 self._renew(self._storage, now_ms)
             self._look(self._storage, now_ms)
+        except DatabaseBusy as error:
+            self._tell_if_unrenewed(error, now_ms)
         except Exception as error:
-            # Busy, full, or of unknown fate: a renewal said twice is said once. Whatever it is,
-            # the next tick tries again; a thread that ended here would cost the lease.
+            # Full, of unknown fate, whatever it is: the next tick tries again with a fresh
+            # connection, and a renewal said twice is said once. A thread that ended here would
+            # cost the lease.
             self._close()
             self._tell_if_unrenewed(error, now_ms)
 
@@ -182,14 +186,9 @@ class LeaseKeeper:
     def _renew(self, storage: LeaseStorage, now_ms: float) -> None:
         until = self._clock.now_ms() + self._spans.lease_ms
         third = self._spans.lease_ms / 3
-        # The second question answers a wall clock that was set: forward, and others would see
-        # the lease end; back, and it would stand far too long.
-        if (
-            self._lease_until_at is not None
-            and self._renewed_ms is not None
-            and now_ms - self._renewed_ms < third
-            and abs(until - self._lease_until_at) < third
-        ):
+        # By the wall clock, which others judge the lease by. If that was set forward they would
+        # see it end; if it was set back it would stand far too long: hence the distance.
+        if self._lease_until_at is not None and abs(until - self._lease_until_at) < third:
             return
         if storage.workers.renew(self._worker, until):
             self._lease_until_at = until
@@ -203,9 +202,7 @@ class LeaseKeeper:
         changes = storage.changes()
         if changes != self._changes:
             self._others = [
-                row
-                for row in storage.workers.all(living=True)
-                if row.number not in (0, self._worker)
+                row for row in storage.workers.all(living=True) if row.number != self._worker
             ]
             self._changes = changes
         if not self._others:

@@ -61,8 +61,9 @@ class LoopWatch:
         self._stuck_ms = stuck_ms
         #: What was told of last: a stepping, the loop itself (this object), or nothing.
         self._told: object = None
-        #: The author's frame seen at the last tick, by identity; never held.
-        self._frame_seen: int | None = None
+        #: The author's frame seen at the last tick; held, since a freed one's identity is used
+        #: again, and only while the loop owes a sign of life.
+        self._frame_seen: FrameType | None = None
         self._asked_since: float | None = None
         self._silent_ms = 0.0
         self._last_ms: float | None = None
@@ -78,6 +79,7 @@ class LoopWatch:
             self._asked_since = now_ms
             self._silent_ms = 0.0
             self._told = None
+            self._frame_seen = None
             self._loop.post(self._answer)
         elif self._last_ms is not None:
             # Time in which the whole process stood still (SIGSTOP, a sleeping machine) is not
@@ -109,8 +111,8 @@ class LoopWatch:
         though nothing is wrong.
         """
         frame = _author_frame(sys._current_frames().get(self._loop_thread))
-        seen, self._frame_seen = self._frame_seen, id(frame) if frame is not None else None
-        if frame is None or seen != id(frame):
+        seen, self._frame_seen = self._frame_seen, frame
+        if frame is None or seen is not frame:
             return
         if self._silent_ms > self._slow_ms and self._told is None:
             self._told = self
