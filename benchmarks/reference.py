@@ -19,12 +19,30 @@ SINGLE = "raw: 1-row transactions"
 GROUPED = "raw: rows, 100 a transaction"
 
 
-def raw(parent: Path, rows: int) -> list[Figure]:
-    """Durable one-row transactions, and rows in transactions of a hundred, per second."""
-    return [
-        Figure(SINGLE, _inserts(parent, rows, 1), "/s"),
-        Figure(GROUPED, _inserts(parent, rows * 10, GROUP), "/s"),
-    ]
+class Raw:
+    """Durable one-row transactions, and rows in transactions of a hundred, per second.
+
+    Sampled in turn with what they stand beside, since a shared disk is quick one moment and slow
+    the next; the median of the samples counts.
+    """
+
+    def __init__(self, parent: Path, rows: int) -> None:
+        self._parent = parent
+        self._rows = rows
+        self._single: list[float] = []
+        self._grouped: list[float] = []
+
+    def sample(self) -> None:
+        """Measure once."""
+        self._single.append(_inserts(self._parent, self._rows, 1))
+        self._grouped.append(_inserts(self._parent, self._rows * 10, GROUP))
+
+    def figures(self) -> list[Figure]:
+        """The medians so far."""
+        return [
+            Figure(SINGLE, statistics.median(self._single), "/s"),
+            Figure(GROUPED, statistics.median(self._grouped), "/s"),
+        ]
 
 
 def sync_us(parent: Path, times: int = 200) -> float:

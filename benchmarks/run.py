@@ -45,29 +45,29 @@ WORKLOADS: dict[str, tuple[str, Run]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for, and print the table."""
-    asked = _parser().parse_args(argv)
-    unknown = [name for name in asked.workloads if name not in WORKLOADS]
-    if unknown:
-        print(f"no workload {unknown[0]}; there are {', '.join(WORKLOADS)}", file=sys.stderr)
-        return 2
+    asked = _asked(argv)
     sizes = {"full": QUICK if asked.quick else FULL, "tiny": TINY}[asked.scale]
     if asked.quiet_s is not None:
         sizes = replace(sizes, quiet_s=asked.quiet_s)
     repeats = asked.repeats or (1 if asked.quick else 5)
     chosen = asked.workloads or list(WORKLOADS)
     about = machine(asked.dir)
+    load = {"at the start": os.getloadavg()[0]}
     try:
         results = measure(chosen, sizes, repeats, asked.dir)
     except BenchmarkFailed as failure:
         print(f"the benchmark failed: {failure}", file=sys.stderr)
         return 1
+    load["at the end"] = os.getloadavg()[0]
     print(", ".join(f"{key} {value}" for key, value in about.items()))
-    print(f"medians of {repeats} runs\n")
+    print("load " + ", ".join(f"{value:.1f} {when}" for when, value in load.items()))
+    print(f"medians of {repeats} runs\n" if repeats > 1 else "one run\n")
     for name in chosen:
         print(f"{name:8} {WORKLOADS[name][0]}")
     print(f"\n{results.table()}")
     if asked.json is not None:
-        document = {"machine": about, "repeats": repeats, "figures": results.document()}
+        document = {"machine": about, "load": load, "repeats": repeats}
+        document["figures"] = results.document()
         asked.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
@@ -91,6 +91,19 @@ def machine(parent: Path) -> dict[str, object]:
         "SQLite": apsw.sqlite_lib_version(),
         "fdatasync µs": round(sync_us(parent)),
     }
+
+
+def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    asked = parser.parse_args(argv)
+    for name in asked.workloads:
+        if name not in WORKLOADS:
+            parser.error(f"no workload {name}; there are {', '.join(WORKLOADS)}")
+    if asked.repeats is not None and asked.repeats < 1:
+        parser.error("--repeats must be 1 or more")
+    if not asked.dir.is_dir():
+        parser.error(f"{asked.dir} is not a directory")
+    return asked
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -20,7 +20,8 @@ class Sizes:
     #: How long a quiet worker is watched, in seconds.
     quiet_s: float = 20.0
     starts: int = 11
-    raw_rows: int = 2_000
+    #: Rows of one sample of raw SQLite; ten times as many in groups.
+    raw_rows: int = 1_000
 
 
 FULL = Sizes()
@@ -36,5 +37,5 @@ TINY = Sizes(
     sleepers=20,
     quiet_s=0.2,
     starts=1,
-    raw_rows=200,
+    raw_rows=50,
 )

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from figures import Figure
-from reference import GROUPED, SINGLE, raw
+from reference import GROUPED, SINGLE, Raw
 from scene import Scene, fresh_scene, per_second
 from sizes import Sizes
 
@@ -15,16 +15,21 @@ TITLE = "one-step executions, admitted and then drained by one worker"
 
 def run(parent: Path, sizes: Sizes) -> list[Figure]:
     """Admission three ways, and the drain of async and of sync steps."""
-    figures = raw(parent, sizes.raw_rows)
+    raw, figures = Raw(parent, sizes.raw_rows), []
+    raw.sample()
     with fresh_scene(parent) as scene:
         figures.append(_triggered(scene, sizes.one_step))
+        raw.sample()
         figures += _drained(scene, sizes.one_step, "async")
+    raw.sample()
     with fresh_scene(parent) as scene:
         figures.append(_admitted(scene, sizes.one_step))
+    raw.sample()
     with fresh_scene(parent) as scene:
         figures.append(_in_bulk(scene, sizes.one_step))
+        raw.sample()
         figures += _drained(scene, sizes.one_step, "sync")
-    return figures
+    return [*raw.figures(), *figures]
 
 
 def _triggered(scene: Scene, count: int) -> Figure:
@@ -61,10 +66,13 @@ def _drained(scene: Scene, count: int, kind: str) -> list[Figure]:
     worker, ended = scene.drain()
     scene.expect("completed", count)
     first, last = scene.claimed_to_ended()
-    each = (scene.bytes_used() - scene.empty_bytes) / count
+    used = scene.bytes_used() - scene.empty_bytes
+    _, idle = scene.drain()
+    cpu_us = max(ended.cpu_s - idle.cpu_s, 0.0) / count * 1e6
     return [
         Figure(f"{kind} drain", per_second(count, last - first), "/s", GROUPED),
         Figure(f"{kind} drain with start-up", per_second(count, last - worker.started_at), "/s"),
-        Figure(f"{kind} worker CPU, start-up included", ended.cpu_s, "s"),
-        Figure(f"{kind} bytes per execution", each, "B"),
+        Figure(f"{kind} worker CPU with start-up", ended.cpu_s, "s"),
+        Figure(f"{kind} worker CPU per execution", cpu_us, "µs"),
+        Figure(f"{kind} bytes per execution", used / count, "B"),
     ]

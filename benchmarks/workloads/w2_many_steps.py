@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from figures import Figure
-from reference import GROUPED, SINGLE, raw
+from reference import GROUPED, SINGLE, Raw
 from scene import fresh_scene, per_second
 from sizes import Sizes
 
@@ -14,7 +14,13 @@ TITLE = "sequential steps: many executions at once, and one alone"
 
 def run(parent: Path, sizes: Sizes) -> list[Figure]:
     """The crowd, then the one."""
-    return [*raw(parent, sizes.raw_rows), *_crowd(parent, sizes), *_alone(parent, sizes)]
+    raw = Raw(parent, sizes.raw_rows)
+    raw.sample()
+    crowd = _crowd(parent, sizes)
+    raw.sample()
+    alone = _alone(parent, sizes)
+    raw.sample()
+    return [*raw.figures(), *crowd, *alone]
 
 
 def _crowd(parent: Path, sizes: Sizes) -> list[Figure]:
@@ -29,10 +35,14 @@ def _crowd(parent: Path, sizes: Sizes) -> list[Figure]:
         scene.expect("completed", count)
         first, last = scene.claimed_to_ended()
         used = scene.bytes_used() - scene.empty_bytes
+        _, idle = scene.drain()
     return [
         Figure("executions", per_second(count, last - first), "/s"),
         Figure("steps", per_second(count * each, last - first), "/s", GROUPED),
-        Figure("worker CPU, start-up included", ended.cpu_s, "s"),
+        Figure("worker CPU with start-up", ended.cpu_s, "s"),
+        Figure(
+            "worker CPU per step", max(ended.cpu_s - idle.cpu_s, 0.0) / (count * each) * 1e6, "µs"
+        ),
         Figure("bytes per execution", used / count, "B"),
     ]
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from figures import Figure
-from reference import GROUPED, SINGLE, raw
+from reference import GROUPED, SINGLE, Raw
 from scene import fresh_scene, per_second
 from sizes import Sizes
 
@@ -16,14 +16,15 @@ TITLE = "executions suspended on a far timer"
 def run(parent: Path, sizes: Sizes) -> list[Figure]:
     """Created one by one, suspended by one worker, then watched while nothing happens."""
     count = sizes.sleepers
-    figures = raw(parent, sizes.raw_rows)
+    raw = Raw(parent, sizes.raw_rows)
+    raw.sample()
     with fresh_scene(parent) as scene:
         with scene.runtime() as runtime:
             began = time.perf_counter()
             for _ in range(count):
                 runtime.trigger("steps-then-sleep")
             took = time.perf_counter() - began
-        figures.append(Figure("created", count / took, "/s", SINGLE))
+        raw.sample()
         with scene.worker() as worker:
             worker.until(
                 lambda: (
@@ -39,7 +40,8 @@ def run(parent: Path, sizes: Sizes) -> list[Figure]:
             megabytes, percent = worker.quiet_cost(sizes.quiet_s)
         each = (scene.bytes_used() - scene.empty_bytes) / count
     return [
-        *figures,
+        *raw.figures(),
+        Figure("created", count / took, "/s", SINGLE),
         Figure("suspended", per_second(count, last - first), "/s", GROUPED),
         Figure("bytes each", each, "B"),
         Figure("worker memory (RSS)", megabytes, "MB"),
