@@ -125,6 +125,40 @@ def test_odd_values_come_back_exactly(storage: SqliteStorage, params: object) ->
     assert record.params == {"v": params}
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_json_lacks_come_back_all_the_same(
+    storage: SqliteStorage, number: float
+) -> None:
+    """case 12; B82; spec V1: tagged, so that they come back as what they were; never null."""
+    storage.executions.admit(workflow_id="w", params=[number], execution_id="x")
+
+    record = storage.executions.get("x")
+
+    assert record is not None
+    assert repr(record.params) == repr([number])
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [501, 990, 100_000])
+def test_what_is_nested_too_deeply_is_refused(storage: SqliteStorage, depth: int) -> None:
+    """case 19; spec V1: at the limit it is taken, beyond it refused, without a RecursionError."""
+    storage.executions.admit(workflow_id="w", params=nested(500), execution_id="x")
+    record = storage.executions.get("x")
+    assert record is not None
+    assert record.params == nested(500)
+
+    with pytest.raises(InvalidExecutionEvent, match="params"):
+        storage.executions.admit(workflow_id="w", params=nested(depth))
+
+    assert storage.reader.counts() == {"admitted": 1}
+
+
 def test_params_none_is_null_and_none_given(storage: SqliteStorage) -> None:
     """B100: params None are null, the default."""
     assert storage.executions.admit(workflow_id="w").params_json == "null"

@@ -133,6 +133,16 @@ def test_closing_leaves_one_whole_file(db_path: Path) -> None:
     assert [file.name for file in db_path.parent.iterdir()] == ["ys.db"]
 
 
+def test_a_closed_database_says_so(db_path: Path) -> None:
+    """V3: an error of the program's own, also for what is used too late."""
+    storage = SqliteStorage(db_path, create=True)
+    storage.close()
+
+    for use in (lambda: storage.executions.get("a"), storage.changes, storage.reader.counts):
+        with pytest.raises(StorageError, match="was closed"):
+            use()
+
+
 # --- what is refused ---------------------------------------------------------------------------
 
 

@@ -31,6 +31,12 @@ from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 REDELIVERY_MS = 1_000
 START = 1_000_000
 IDS = ("a", "b", "c")
+MAY_BECOME = {
+    "admitted": {"suspended", "completed", "failed"},
+    "suspended": {"suspended", "completed", "failed"},
+    "completed": set(),
+    "failed": set(),
+}
 OUTCOMES = st.one_of(
     st.integers(-500, 3_000).map(lambda span: ("suspended", span)),
     st.just(("suspended", None)),
@@ -91,6 +97,8 @@ class Executions(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START)
         self.lives: dict[str, Life] = {}
+        self.statuses: dict[str, str] = {}
+        self.updated: dict[str, int] = {}
         self.left: list[SqliteStorage] = []
         self.storage = self.opened()
 
@@ -151,12 +159,8 @@ class Executions(RuleBasedStateMachine):
     @rule(target=deliveries, limit=st.one_of(st.none(), st.integers(1, 2)))
     def claim(self, limit: int | None) -> Any:
         claimed = self.storage.executions.claim_due(self.now, limit=limit)
-        able = [
-            (life.due(), life.number, name)
-            for name, life in self.lives.items()
-            if life.claimable(self.now)
-        ]
-        assert len(claimed) == min(len(able), limit or len(able))
+        able = sum(life.claimable(self.now) for life in self.lives.values())
+        assert len(claimed) == min(able, limit or able)
         assert len({delivery.execution_id for delivery in claimed}) == len(claimed)
         for delivery in claimed:
             life = self.lives[delivery.execution_id]
@@ -267,6 +271,18 @@ class Executions(RuleBasedStateMachine):
                 life.status, life.outcome, life.pending = "failed", outcome, []
 
     # --- what always holds ----------------------------------------------------------------------
+
+    @invariant()
+    def a_status_only_changes_as_it_may(self) -> None:
+        """case 108; invariant I20: every trace of statuses is a path of the automaton."""
+        for execution_id in IDS:
+            record = self.storage.executions.get(execution_id)
+            if record is not None:
+                before = self.statuses.get(execution_id, record.status)
+                assert record.status == before or record.status in MAY_BECOME[before]
+                self.statuses[execution_id] = record.status
+                assert record.updated_at >= self.updated.get(execution_id, 0)
+                self.updated[execution_id] = record.updated_at
 
     @invariant()
     def the_record_is_what_the_model_says(self) -> None:

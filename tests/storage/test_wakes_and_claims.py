@@ -138,7 +138,7 @@ def test_tokens_rise_and_are_never_the_same(storage: SqliteStorage) -> None:
 def test_a_worker_claims_only_what_it_has_loaded(
     storage: SqliteStorage, clock: ManualClock
 ) -> None:
-    """case 89; B12; spec R11: 2,000 others that are due hide nothing, and are left alone."""
+    """cases 22, 89, 294; B12; spec R11: 2,000 others that are due hide nothing, and stay."""
     now = clock.now_ms()
     worker = new_worker(storage, now)
     with storage.atomic():
@@ -241,6 +241,26 @@ def test_a_renewal_revives_a_lease_that_nobody_took(
 
     assert claim(storage, clock.now_ms(), second) == []
     assert storage.executions.acknowledge(delivery, Completed("1")) == Completed("1")
+
+
+def test_a_renewed_lease_covers_a_long_step(storage: SqliteStorage, clock: ManualClock) -> None:
+    """case 78; B11, B13: three leases long with renewal: one claim in all; none while it sleeps."""
+    first = new_worker(storage, clock.now_ms())
+    second = new_worker(storage, clock.now_ms() + 10**9)
+    admit(storage, "a")
+    delivery = claim_one(storage, clock.now_ms(), first)
+
+    for _ in range(9):
+        clock.advance(LEASE_MS // 3)
+        assert storage.workers.renew(first, clock.now_ms() + LEASE_MS)
+        assert claim(storage, clock.now_ms(), second) == []
+    storage.executions.acknowledge(delivery, Suspended(clock.now_ms() + 6 * 3_600_000))
+
+    for _ in range(359):
+        clock.advance(60_000)
+        assert claim(storage, clock.now_ms(), second) == []
+    clock.advance(60_000)
+    assert claim_one(storage, clock.now_ms(), second).token == 2
 
 
 def test_a_worker_never_takes_over_from_itself(storage: SqliteStorage, clock: ManualClock) -> None:

@@ -185,12 +185,11 @@ class Database:
 
     def translated(self, error: apsw.Error, *, committing: bool = False) -> Exception:
         """`error` as callers know it."""
-        return translate(
-            error,
-            self.path,
-            committing=committing,
-            system_errno=self.connection.system_errno,
-        )
+        try:
+            number = self.connection.system_errno
+        except apsw.ConnectionClosedError:
+            number = 0
+        return translate(error, self.path, committing=committing, system_errno=number)
 
     def close(self) -> None:
         """Close the connection; in a forked child, only forget it."""

@@ -65,6 +65,8 @@ def translate(
             why=(_detail(exc), "Nothing was changed."),
             remedy=("Restore a backup of the file.",),
         )
+    if isinstance(exc, apsw.ConnectionClosedError | apsw.CursorClosedError):
+        return StorageError(f"{path} was closed", why=("Nothing was changed.",))
     if isinstance(exc, apsw.CantOpenError):
         return _cannot_open(exc, path)
     return StorageError(

@@ -93,12 +93,15 @@ class WakeRows(Rows):
     def test_a_delivery_s_own_waits_are_wakes_of_the_same_commit(self) -> None:
         """Spec E9: a suspending delivery's own moment merges with the wakes since its claim."""
         with self.opened() as adapter:
-            delivery = self.claimed(adapter, "a")
-            adapter.executions.request_wake("a", self.now + 700)
-            adapter.executions.acknowledge(delivery, Suspended(self.now + 600))
+            for name, asked, own in (("a", 700, 600), ("b", 600, 700)):
+                delivery = self.claimed(adapter, name)
+                adapter.executions.request_wake(name, self.now + asked)
+                adapter.executions.acknowledge(delivery, Suspended(self.now + own))
 
-            assert self.due_ids(adapter, self.now + 599) == []
-            assert self.due_ids(adapter, self.now + 600) == ["a"]
+                assert self.due_ids(adapter, self.now + 599) == []
+                (delivery,) = adapter.executions.claim_due(self.now + 600)
+                assert delivery.execution_id == name
+                adapter.executions.acknowledge(delivery, Completed())
 
     def test_a_wake_for_an_unknown_id_is_not_found(self) -> None:
         """Row: unknown execution ID -> EXECUTION_NOT_FOUND, no record, nothing due."""
