@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from yieldstar_cli.errors import Cancelled
-from yieldstar_cli.worker.performers import Done, Run, State, never_awaited
 from yieldstar_cli.worker.ports import Loop, Marks, StepCall, StepEnd
+from yieldstar_cli.worker.run import Done, Run, State, never_awaited
 
 
 class InlinePerformers:
