@@ -69,6 +69,13 @@ def operations(facts: Facts) -> list[Operation]:
         for wait in facts.waits
         if (wait.kind, wait.step_key) not in ended
     ]
+    # Nothing need be recorded of a step that runs: the mark of its worker tells (spec L5).
+    named = {operation.step_key for operation in found}
+    found += [
+        Operation("step", run.step_key, "", "running", 1, run.since_at, None, None, None, ())
+        for run in facts.running
+        if run.step_key and run.step_key not in named
+    ]
     return sorted(found, key=_began)
 
 

@@ -57,11 +57,12 @@ were. What JSON has no word for is stored tagged, and --json shows it so:
 
   ["$ys","tuple",1,2]                     tuple; set and frozenset likewise
   ["$ys","bytes","aGk="]                  bytes, in base64
-  ["$ys","datetime","2026-11-30T16:00Z"]  date, time and timedelta likewise
+  ["$ys","datetime","2026-11-30T16:00:00+00:00"]   date and time likewise
+  ["$ys","timedelta",0,300,0]             days, seconds, microseconds
   ["$ys","decimal","1.10"]                Decimal; UUID and Path likewise
-  ["$ys","int","18446744073709551617"]    an int beyond 64 bits
+  ["$ys","int","0x10000000000000000"]     an int beyond 64 bits, in hex
   ["$ys","float","nan"]                   a float that is not finite
-  ["$ys","list","$ys"]                    a list of yours that looks like a tag
+  ["$ys","list","$ys",1]                  a list of yours that looks like a tag
 
 A value takes 16 MiB at most: store large data beside and pass its path.
 

@@ -11,7 +11,8 @@ from yieldstar_cli.cli.conflicts import TriggerConflict, free_id, is_same
 from yieldstar_cli.cli.given import read_object, read_pairs
 from yieldstar_cli.cli.opened import crew, trust_of
 from yieldstar_cli.cli.render import document, safe, values
-from yieldstar_cli.errors import ExecutionIdConflict, UnserializableValue
+from yieldstar_cli.cli.typed import typed
+from yieldstar_cli.errors import CommitUnknown, ExecutionIdConflict, UnserializableValue
 from yieldstar_cli.model import ExecutionRecord
 from yieldstar_cli.project import Project
 
@@ -69,6 +70,14 @@ def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admit
         if existing is None:
             raise
         return Admitted(_accepted(call, storage, ready, existing), created=False)
+    except CommitUnknown as error:
+        name = asked.execution_id
+        look = "ys list --sort admitted -n 1" if name is None else f"ys show {typed(name)}"
+        raise CommitUnknown(
+            f"it is not known whether {name or 'the execution'} was admitted",
+            why=("An I/O error struck in the commit: it may or may not stand.", *error.why),
+            remedy=(f"This tells: {look}",),
+        ) from error
     return Admitted(record, created=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 from yieldstar_cli.cli.render import safe
@@ -24,12 +25,11 @@ def is_secret(key: str) -> bool:
 def pairs(json_text: str, width: int, *, reveal: bool, ellipsis: str = "…") -> str:
     """A recorded value on one line of `width` columns: an object as `k=v k=v`, others as JSON."""
     if len(json_text) > _LONGEST:
-        return f"{_size(json_text)} of JSON; ys show ID --json has all of it"
-    value = _shown(_load(json_text), reveal)
-    if isinstance(value, dict):
-        text = "  ".join(f"{safe.visible(key)}={_word(part)}" for key, part in value.items())
-    else:
-        text = _word(value)
+        return _elsewhere(json_text)
+    try:
+        text = _one_line(_shown(_load(json_text), reveal))
+    except RecursionError:
+        return _elsewhere(json_text)
     if safe.cells(text) <= width:
         return text
     size = f" ({_size(json_text)})"
@@ -38,13 +38,27 @@ def pairs(json_text: str, width: int, *, reveal: bool, ellipsis: str = "…") ->
 
 def full(json_text: str, *, reveal: bool) -> str:
     """A recorded value in full, as JSON with two-space indents, for people."""
-    return json.dumps(_shown(_load(json_text), reveal), indent=2, ensure_ascii=False)
+    try:
+        return json.dumps(_shown(_load(json_text), reveal), indent=2, ensure_ascii=False)
+    except RecursionError:
+        return _elsewhere(json_text)
+
+
+def _one_line(value: Any) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{safe.visible(key)}={_word(part)}" for key, part in value.items())
+    return _word(value)
+
+
+def _elsewhere(json_text: str) -> str:
+    """Words for a value too large or too deep to be looked at here."""
+    return f"{_size(json_text)} of JSON; ys show ID --json has all of it"
 
 
 def _load(json_text: str) -> Any:
     try:
         return json.loads(json_text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return json_text
 
 
@@ -65,6 +79,8 @@ def _untagged(value: list[Any]) -> Any:
     tag, text = value[1], value[2]
     if tag == "int" and isinstance(text, str) and len(text) < 1000:
         return int(text, 16)
+    if tag == "timedelta" and all(isinstance(part, int) for part in value[2:5]):
+        return str(timedelta(*value[2:5]))
     return text
 
 
