@@ -143,6 +143,21 @@ def test_a_closed_database_says_so(db_path: Path) -> None:
             use()
 
 
+def test_a_copy_of_the_file_alone_is_an_older_state(db_path: Path) -> None:
+    """B27: without its log a copy taken beside a running worker is whole, and merely older."""
+    storage = SqliteStorage(db_path, create=True)
+    storage.executions.admit(workflow_id="w", execution_id="a")
+    copy = db_path.with_name("copy.db")
+    copy.write_bytes(subprocess.check_output(["cat", str(db_path)]))
+
+    restored = SqliteStorage(copy, readonly=True)
+
+    assert restored.db.rows("PRAGMA integrity_check") == [("ok",)]
+    assert restored.reader.counts() in ({}, {"admitted": 1})
+    restored.close()
+    storage.close()
+
+
 # --- what is refused ---------------------------------------------------------------------------
 
 
@@ -307,6 +322,26 @@ def test_a_symbolic_link_is_refused(tmp_path: Path, beside: str) -> None:
         SqliteStorage(tmp_path / "ys.db", create=True)
 
     assert target.read_bytes() == b""
+
+
+def test_a_file_turned_into_a_link_while_it_is_checked_is_refused(
+    tmp_path: Path, db_path: Path
+) -> None:
+    """S14: whoever swaps the file between the check and the open gains nothing."""
+    target = tmp_path / "target"
+    SqliteStorage(target, create=True).close()
+    before = target.read_bytes()
+    SqliteStorage(db_path, create=True).close()
+
+    def swap(_: str) -> str:
+        db_path.unlink()
+        db_path.symlink_to(target)
+        return "ext4"
+
+    with pytest.raises(UntrustedPath, match="symbolic link"):
+        open_connection(db_path, create=True, filesystem_of=swap)
+
+    assert target.read_bytes() == before
 
 
 def test_a_link_among_the_directories_is_followed(tmp_path: Path) -> None:

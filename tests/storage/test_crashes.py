@@ -108,18 +108,16 @@ def disk_operations(path: Path) -> int:
 # --- the process is killed ------------------------------------------------------------------------
 
 
-def run_until_killed(path: Path, at: int) -> int:
-    """In a process of its own, die before the `at`th disk operation; how many were answered."""
+def print_dot(write: int) -> None:
+    os.write(write, b".")
+
+
+def in_a_child(work: Callable[[Callable[[], None]], None]) -> int:
+    """Run `work` in a process of its own, which may die; how often it answered."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        with faulty_disk() as disk:
-            disk.arm(killed, at=at)
-            storage = opened(path)
-            for operation in OPERATIONS:
-                operation(storage)
-                os.write(write, b".")
-            storage.close()
+        work(lambda: print_dot(write))
         os._exit(0)
     os.close(write)
     answered = 0
@@ -130,6 +128,61 @@ def run_until_killed(path: Path, at: int) -> int:
     assert code in (0, 99)
     assert code == 99 or answered == len(OPERATIONS)
     return answered
+
+
+def run_until_killed(path: Path, at: int) -> int:
+    """In a process of its own, die before the `at`th disk operation; how many were answered."""
+
+    def work(answer: Callable[[], None]) -> None:
+        with faulty_disk() as disk:
+            disk.arm(killed, at=at)
+            storage = opened(path)
+            for operation in OPERATIONS:
+                operation(storage)
+                answer()
+            storage.close()
+
+    return in_a_child(work)
+
+
+def run_until_statement(path: Path, at: int) -> int:
+    """In a process of its own, die before the `at`th statement; how many were answered."""
+
+    def work(answer: Callable[[], None]) -> None:
+        seen = 0
+
+        def count(*_: object) -> bool:
+            nonlocal seen
+            seen += 1
+            if seen == at:
+                os._exit(99)
+            return True
+
+        storage = opened(path)
+        storage.db.connection.exec_trace = count
+        for operation in OPERATIONS:
+            operation(storage)
+            answer()
+        storage.close()
+
+    return in_a_child(work)
+
+
+def test_a_kill_before_every_statement_leaves_what_was_answered(
+    tmp_path: Path, states: list[list[object]]
+) -> None:
+    """cases 25, 69, 86: within a transaction nothing has happened yet, whatever was run."""
+    at, answered = 0, 0
+    while answered < len(OPERATIONS):
+        at += 1
+        path = tmp_path / f"{at}.db"
+        answered = run_until_statement(path, at)
+        storage = opened(path)
+
+        assert contents(storage) == states[answered], f"killed before statement {at}"
+
+        storage.close()
+    assert at > 3 * len(OPERATIONS)
 
 
 def test_a_kill_at_every_write_leaves_what_was_answered(
@@ -192,6 +245,7 @@ def run_with_fault(
             assert found in states[done : done + (2 if unknown else 1)], errors[-1]
             done = states.index(found)
         assert contents(storage) == states[-1]
+        disk.disarm()
         storage.close()
     return errors
 

@@ -28,6 +28,8 @@ FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 
 COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
 # PRAGMA takes no bindings: the numbers are our own constants.
 SIGN = f"PRAGMA application_id = {APPLICATION_ID:d}"
+# Answers "busy" without waiting where another process is at it.
+FOLD_IN = "PRAGMA wal_checkpoint(PASSIVE)"
 NAME_FILE = """
 INSERT INTO file (one, uuid, created_at, created_by)
 VALUES (1, :uuid, :now, :by)
@@ -115,7 +117,8 @@ def bring_up_to_date(
 ) -> None:
     """Set up an empty file, or migrate an older one after a backup, in one transaction.
 
-    Of two processes one does it, while the other waits and finds it done.
+    Of two processes one does it, while the other waits and finds it done. The tables are then
+    folded from the log into the file, so that a copy of the file alone is one of ours, too.
     """
     migrations = migrations or ours()
     if version_of(db, migrations.newest) == migrations.newest:
@@ -131,6 +134,7 @@ def bring_up_to_date(
                 _sign(db, clock, chance)
         if version < migrations.newest:
             db.rows(set_version(migrations.newest))
+    db.rows(FOLD_IN)
 
 
 def ours() -> Migrations:
