@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Shop
+from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.app import build
+from yieldstar_cli.cli.options import global_options
 from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
 from yieldstar_cli.cli.verbs import GROUPS, NAMES, VERBS
 
@@ -88,13 +91,31 @@ def test_no_page_names_a_command_that_is_not_built(shop: Shop) -> None:
 
 def test_no_source_of_the_command_names_one_that_is_not_built() -> None:
     """Hints and remedies too."""
-    from pathlib import Path
-
     import yieldstar_cli.cli
 
     for path in Path(yieldstar_cli.cli.__file__).parent.rglob("*.py"):
         for name in re.findall(r"\bys ([a-z]+)\b", path.read_text()):
             assert name not in NOT_BUILT, (path.name, name)
+
+
+def test_the_reference_documents_every_command_option_and_exit_status() -> None:
+    """docs/commands.md is held to the program."""
+    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    sections = dict(re.findall(r"^### `ys (\w+).*?`$(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL))
+
+    assert set(sections) == set(NAMES)
+    for name in NAMES:
+        for param in build(name).params:
+            if param.param_type_name == "option" and not param.hidden and "--id" not in param.opts:
+                for option in param.opts:
+                    assert f"`{option}" in sections[name], (name, option)
+    for param in global_options(hidden=False):
+        for option in param.opts:
+            assert f"`{option}" in text, option
+    for code, meaning in exits.TABLE:
+        assert f"| {code} | {meaning} |" in text
+    for name in re.findall(r"\bys ([a-z]+)\b", text):
+        assert name not in NOT_BUILT, name
 
 
 def test_the_exit_codes_are_a_page(shop: Shop) -> None:

@@ -50,7 +50,9 @@ def command(
         str, typer.Option("--sort", help="updated, due, admitted or took.", metavar="KEY")
     ] = "updated",
     reverse: Annotated[bool, typer.Option("-r", "--reverse", help="The other way round.")] = False,
-    limit: Annotated[int, typer.Option("-n", "--limit", help="How many at most.", min=1)] = 20,
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", help="How many at most.", metavar="N", min=1)
+    ] = 20,
     everything: Annotated[bool, typer.Option("--all", help="No limit.")] = False,
     header: Annotated[
         bool, typer.Option("--header", help="In a pipe: a first line with the names.")

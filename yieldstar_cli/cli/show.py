@@ -11,6 +11,7 @@ from yieldstar_cli.cli.arguments import ExecutionId, LiteralId, call_of
 from yieldstar_cli.cli.facts import Facts, gather
 from yieldstar_cli.cli.opened import crew, open_reading, project_of, workflow_file
 from yieldstar_cli.cli.showing import Wish, print_picture, print_result, print_step, watch
+from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Status
 
 EXAMPLES = ("ys show order-42", "ys show @last --result | python3 -m json.tool")
@@ -23,6 +24,9 @@ EXITS = (
     exits.DATABASE,
 )
 
+#: Seconds between two redraws of --watch, at most.
+_LONGEST_PAUSE = 3_600
+
 
 def command(
     context: typer.Context,
@@ -32,13 +36,15 @@ def command(
         bool, typer.Option("--watch", "-w", help="Redraw on every change until it has ended.")
     ] = False,
     every: Annotated[
-        float, typer.Option("-n", help="With --watch: seconds between redraws at least.")
+        float,
+        typer.Option("-n", help="With --watch: seconds between redraws at least.", metavar="SEC"),
     ] = 0.1,
     history: Annotated[
         bool, typer.Option("--history", help="Every resolution in the order applied.")
     ] = False,
     step: Annotated[
-        int | None, typer.Option("--step", help="One resolution of the history, in full.")
+        int | None,
+        typer.Option("--step", help="One resolution of the history, in full.", metavar="N"),
     ] = None,
     result: Annotated[
         bool, typer.Option("--result", help="Only the result; of a failed one the error, exit 7.")
@@ -56,6 +62,10 @@ def command(
     In a pipe: one field a line, TAB-separated; with --json: the document ys.execution/1.
     """
     call = call_of(context)
+    if watching and (result or step is not None):
+        raise UsageError("--watch shows the whole picture: not with --result or --step")
+    if not 0 <= every <= _LONGEST_PAUSE:
+        raise UsageError(f"-n is 0 to {_LONGEST_PAUSE} seconds, not {every}")
     project = project_of(call)
     storage = open_reading(call, project)
     word, is_literal = identify.one_word(execution_id, literal)
