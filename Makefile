@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check types tests bench torture format clean
+.PHONY: demo test check types tests cases bench torture format clean
 
 demo: $(VENV)/demo.stamp
 	@sh scripts/demo.sh $(abspath $(BIN))
@@ -21,6 +21,10 @@ types:
 # The suite is many small processes: two at a time fit two cores.
 tests:
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The table case number -> test in tests/README.md.
+cases:
+	$(PYTHON) scripts/cases.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/run.py

@@ -207,8 +207,12 @@ _CHANGERS = {
 }
 
 
-def changed_globals(all_modules: Sequence[Module]) -> list[str]:
-    """No module-level value is changed: no `global`, no empty container, nothing put into one."""
+def changed_globals(all_modules: Sequence[Module], allowed: Collection[str]) -> list[str]:
+    """No module-level value is changed: no `global`, no empty container, nothing put into one.
+
+    An object made at module level has a CONSTANT's name, unless it is a context variable, or
+    `allowed` names it ("module.name").
+    """
     found = []
     for module in all_modules:
         containers = set()
@@ -216,6 +220,8 @@ def changed_globals(all_modules: Sequence[Module]) -> list[str]:
             name, value = _assigned(node)
             if name is None or value is None:
                 continue
+            if _is_object(name, value) and f"{module.name}.{name}" not in allowed:
+                found.append(module.at(node, f"{name} is an object that is no constant"))
             if _is_container(value):
                 containers.add(name)
                 if _is_empty(value):
@@ -234,6 +240,11 @@ def _assigned(node: ast.stmt) -> tuple[str | None, ast.expr | None]:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return node.target.id, node.value
     return None, None
+
+
+def _is_object(name: str, value: ast.expr) -> bool:
+    made = isinstance(value, ast.Call) and not dotted(value.func).endswith("ContextVar")
+    return made and name.strip("_")[0].islower()
 
 
 def _is_container(value: ast.expr) -> bool:

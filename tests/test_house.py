@@ -103,17 +103,16 @@ COUNTS = {
 EXCUSED: dict[str, tuple[int, str]] = {
     # Pages that are read from top to bottom: nouns, errors, promises. Mostly prose.
     "model": (380, "the frozen nouns, in one place since every room shares them"),
-    "errors": (350, "the catalogue of errors: code, sentence, exit status"),
+    "errors": (370, "the catalogue of errors: code, sentence, exit status"),
     "storage.contract": (375, "the promises of an adapter; half of it says what they mean"),
     "storage.contract:Reader": (9, "one question of the reading commands each"),
     # What cannot be taken apart without passing its whole state around.
-    "engine.driver": (390, "one scheduler: stepping, replay and cancelling share its queues"),
-    "engine.operations": (450, "what a function awaits: handles, branches, and how they wait"),
-    "engine.step": (390, "the author's one handle; a method for each operation, mostly prose"),
+    "engine.driver": (400, "one scheduler: stepping, replay and cancelling share its queues"),
+    "engine.operations": (480, "what a function awaits: handles, branches, and how they wait"),
+    "engine.step": (420, "the author's one handle; a method for each operation, mostly prose"),
     "worker.carrier": (560, "one delivery's rounds: collect, apply, commit, start"),
-    "worker.dispatcher": (430, "the claim loop and its residents"),
+    "worker.dispatcher": (450, "the claim loop and its residents"),
     "worker.process": (430, "everything a worker process is wired of, in the order it is needed"),
-    "worker.performers": (330, "threads, tasks and the limits they share"),
     "worker.loop": (310, "the same loop in real and in virtual time"),
     # One value put together, field by field or case by case.
     "cli.documents:execution_document": (45, "one JSON document, field by field"),
@@ -190,7 +189,10 @@ RULES: dict[str, house.Rule] = {
         m, r"print|sys\.std(out|err)\.write(lines)?", {"cli."}
     ),
     "no global state is changed": lambda m: house.changed_globals(
-        [module for module in m if module.name]
+        # The package itself keeps the names that it has resolved.
+        [module for module in m if module.name],
+        # Mirrors what is the process's own: POSIX locks, one descriptor for each file.
+        {"worker.liveness._registry"},
     ),
     "an execution is named execution_id, save for the id= of trigger": (
         lambda m: house.parameters_named(
@@ -294,6 +296,7 @@ BROKEN: list[tuple[str, str, str]] = [
     ("no global state is changed", "worker.x", "N = 0\ndef f():\n    global N\n    N = 1"),
     ("no global state is changed", "worker.x", "A = [1]\ndef f():\n    A.append(2)"),
     ("no global state is changed", "worker.x", "A = {1: 2}\ndef f():\n    A[1] = 3"),
+    ("no global state is changed", "worker.x", "seen = Seen()"),
     (
         "an execution is named execution_id, save for the id= of trigger",
         "runtime",
