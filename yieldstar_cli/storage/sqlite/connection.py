@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from typing import Literal
-from urllib.parse import quote
 
 import apsw
 
@@ -102,6 +101,8 @@ def _connect(place: str, *, readonly: bool) -> Database:
 
 def _connect_unchanging(place: str) -> Database:
     """Open the main file alone, without locks and side files, as if nobody could write it."""
+    from urllib.parse import quote
+
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(f"file:{quote(place)}?immutable=1", flags=flags)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -200,6 +199,8 @@ class SqliteReader:
 
     def nearest_ids(self, execution_id: str, limit: int = 3) -> list[str]:
         """See `contract.Reader.nearest_ids`."""
+        import difflib  # Needed only when something was not found.
+
         known: dict[str, None] = {}
         for begin in {execution_id[:3], execution_id[:3].lower(), execution_id[:1]}:
             alike = {"low": begin, "high": begin + _LAST_CHARACTER}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 
@@ -92,11 +91,10 @@ def require_current(db: Database) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Migrations:
+class Migrations(NamedTuple):
     """A folder of `NNNN_name.sql` files, the newest of which makes schema `newest`."""
 
-    folder: Traversable
+    folder: Path
     newest: int
 
     def statements(self, target: int) -> list[str]:
@@ -139,8 +137,7 @@ def bring_up_to_date(
 
 def ours() -> Migrations:
     """The migrations that this program brings along."""
-    folder = resources.files("yieldstar_cli.storage.sqlite") / "migrations"
-    return Migrations(folder, SCHEMA_VERSION)
+    return Migrations(Path(__file__).parent / "migrations", SCHEMA_VERSION)
 
 
 def set_version(version: int) -> str:
