@@ -1,5 +1,6 @@
-"""Writes the table case number → test in tests/README.md from what the tests' docstrings cite.
+"""Writes the table case number → test in tests/README.md.
 
+The tests' docstrings cite cases; a `CASES.md` in a folder of tests may name more of them.
 `make cases` runs it; `--check` changes nothing and fails where the table is not current.
 """
 
@@ -13,8 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "tests" / "README.md"
-#: Where tests live: the suite, and the conformance rows that adapters of others run too.
-PLACES = ("tests", "yieldstar_cli/testing/conformance")
+#: The conformance rows, which adapters of others run too, and what a CASES.md calls them.
+CONFORMANCE = ROOT / "yieldstar_cli" / "testing" / "conformance"
+#: Where tests live.
+PLACES = (ROOT / "tests", CONFORMANCE)
+#: The cases of what is built: the others belong to what comes later.
+DUE = ("1-161", "286-299", "B01-B42", "B57-B91", "B101")
 BEGIN = "<!-- cases: written by `make cases` -->"
 END = "<!-- end of cases -->"
 
@@ -44,12 +49,12 @@ def _span(first: str, last: str) -> Iterator[str]:
         yield f"{letter}{number:0{width}d}"
 
 
-def citing(root: Path) -> Iterator[tuple[str, set[str]]]:
+def citing() -> Iterator[tuple[str, set[str]]]:
     """Every test, or file of tests, that cites cases: its name and the numbers."""
     for place in PLACES:
-        for path in sorted((root / place).rglob("*.py")):
+        for path in sorted(place.rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            name = path.relative_to(root / place).as_posix()
+            name = path.relative_to(place).as_posix()
             yield name, cited(ast.get_docstring(tree) or "")
             for node in ast.walk(tree):
                 if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -58,32 +63,68 @@ def citing(root: Path) -> Iterator[tuple[str, set[str]]]:
                     yield f"{name}::{node.name}", cited(ast.get_docstring(node) or "")
 
 
+def listed() -> Iterator[tuple[str, str]]:
+    """What the CASES.md files say: case, and the test that holds it.
+
+    Raises LookupError for a test that is not where it is said to be.
+    """
+    for page in sorted((ROOT / "tests").rglob("CASES.md")):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            row = _ROW.fullmatch(line)
+            for place, test in _HELD.findall(row.group(2)) if row else ():
+                yield row.group(1), _found(page.parent, place, test)
+
+
+_ROW = re.compile(r"\|\s*([A-Z]?\d+)\s*\|(.*)\|")
+_HELD = re.compile(r"([\w/]+) `(\w+)`")
+
+
+def _found(folder: Path, place: str, test: str) -> str:
+    paths = CONFORMANCE.glob("*.py") if place == "conformance" else [folder / f"{place}.py"]
+    for path in paths:
+        if path.exists() and f"def {test}(" in path.read_text(encoding="utf-8"):
+            root = CONFORMANCE if place == "conformance" else ROOT / "tests"
+            return f"{path.relative_to(root).as_posix()}::{test}"
+    raise LookupError(f"{folder.name}/CASES.md: there is no {test} in {place}")
+
+
 def _order(number: str) -> tuple[str, int]:
     letter = number.rstrip("0123456789")
     return letter, int(number[len(letter) :])
 
 
-def table(root: Path = ROOT) -> str:
-    """The table as Markdown."""
-    where: dict[str, list[str]] = {}
-    for name, numbers in citing(root):
+def table() -> str:
+    """The table as Markdown, and which of the cases that are due no test cites."""
+    where: dict[str, set[str]] = {}
+    for name, numbers in citing():
         for number in numbers:
-            where.setdefault(number, []).append(name)
+            where.setdefault(number, set()).add(name)
+    for number, name in listed():
+        where.setdefault(number, set()).add(name)
     lines = ["| case | tests |", "|---|---|"]
     lines += [
-        f"| {number} | {'<br>'.join(f'`{name}`' for name in where[number])} |"
+        f"| {number} | {'<br>'.join(f'`{name}`' for name in sorted(where[number]))} |"
         for number in sorted(where, key=_order)
     ]
+    open_cases = [number for number in due() if number not in where]
+    lines += ["", f"Cited by no test yet: {', '.join(open_cases) or 'none'}."]
     return "\n".join(lines)
 
 
-def written(text: str, root: Path = ROOT) -> str:
+def due() -> Iterator[str]:
+    """The numbers of the cases that are due."""
+    for span in DUE:
+        first, _, last = span.partition("-")
+        yield from _span(first, last or first)
+
+
+def written(text: str) -> str:
     """The README `text` with the current table in it."""
     before, found, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     if not found or END not in rest:
         raise SystemExit(f"{README} lacks the two lines that mark the table")
-    return f"{before}{BEGIN}\n\n{table(root)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 
 def main(words: list[str]) -> int:

@@ -36,7 +36,10 @@ from yieldstar_cli.testing import run
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+DOCUMENTS = (
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *("docs/commands.md", "tests/README.md"),
+)
 COLUMNS = 80
 
 #: Lines that make the place in which the others run; `test_demo` and `make test` run them.
