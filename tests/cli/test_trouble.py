@@ -225,6 +225,7 @@ def test_a_running_step_is_shown_from_the_marks(
     assert (step["step_key"], step["state"]) == ("hold", "running")
     assert document["delivery"]["worker"].endswith(f":{working.pid}")
     assert "running" in listed
+    assert shop.ys("list", "--running", "-q").out == "s\n"
     assert "hold" in listed
     assert "It is running hold (for " in shop.screen("explain", "s").out
 
@@ -238,6 +239,7 @@ def test_a_killed_worker_is_seen_at_once_and_the_next_one_goes_on(
     shop.clock.set(SystemClock().now_ms())
 
     assert "delivery expired" in shop.screen("show", "s").out
+    assert shop.ys("list", "--running", "-q").out == ""
     assert "is dead" in shop.screen("explain", "s").out
     (shop.root / "go").touch()
     assert shop.process("worker", "--until-idle").code == 0

@@ -65,6 +65,33 @@ def test_a_corrected_line_repeats_no_params() -> None:
     assert line == "ys trigger w -p password=… --params … --wait"
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("-ppassword=hunter2",), "-ppassword=…"),
+        (("--param=password=hunter2",), "--param=password=…"),
+        (("--params={}hunter2",), "--params=…"),
+        (("--context=token:=hunter2",), "--context=token=…"),
+        (("password=hunter2",), "password=…"),
+        (("--parm", "password=hunter2"), "--param password=…"),
+        (("--parm=password=hunter2",), "--param=password=…"),
+        (("-p", "hunter2"), "-p …"),
+    ],
+)
+def test_no_way_to_write_a_param_is_repeated(words: tuple[str, ...], line: str) -> None:
+    """S25."""
+    assert corrected(("trigger", *words), "--parm", "--param") == f"ys trigger {line}"
+
+
+def test_a_param_whose_option_was_forgotten_is_not_repeated(shop: Shop) -> None:
+    """S25."""
+    said = shop.ys("trigger", "charge-order", "password=hunter2")
+
+    assert said.code == 2
+    assert "hunter2" not in said.err
+    assert "params are given with -p" in said.err
+
+
 def test_usage_errors_are_two_and_ours(shop: Shop) -> None:
     for words in (
         ("show", "a", "b"),
@@ -176,7 +203,10 @@ def test_a_bug_writes_a_private_report_without_params(
     path = Path(re.findall(r"\S+report\.txt", said.err)[0])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert "TypeError" in path.read_text()
+    text = path.read_text()
+    assert "TypeError" in text
+    assert "in command" in text
+    assert "not callable" not in text
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:

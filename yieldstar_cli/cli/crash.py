@@ -20,12 +20,25 @@ def write_report(argv: Sequence[str], error: BaseException) -> str:
         (
             f"ys {__version__}",
             f"Python {platform.python_version()} on {platform.platform()}",
-            corrected(argv, "", ""),
+            corrected(argv, "\0", "\0"),
             "",
-            "".join(traceback.format_exception(error)),
+            *_frames(error),
         )
     )
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     return path
+
+
+def _frames(error: BaseException) -> list[str]:
+    """Where it happened and what kind of error it was, without messages: they may quote data."""
+    lines = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        lines.append(type(current).__name__)
+        lines += [line.rstrip("\n") for line in traceback.format_tb(current.__traceback__)]
+        current = current.__cause__ or current.__context__
+    return lines

@@ -83,7 +83,7 @@ def _lines(call: Call, facts: Facts, verdict: Verdict) -> list[str]:
     column = max((len(remedy.partition(": ")[0]) for remedy in verdict.remedies), default=0) + 2
     for remedy in verdict.remedies:
         label, _, command_line = remedy.partition(": ")
-        lines.append(f"  {look.g('→')} {label + ':':<{column}}{command_line}")
+        lines.append(f"  {look.g('→')} {label + ':':<{column}}{safe.visible(command_line)}")
     return lines
 
 

@@ -115,17 +115,19 @@ def crew_of(
     marks: Callable[[WorkerRow], list[tuple[int, str, int]]],
     everyone: bool = False,
 ) -> Crew:
-    """Who works on this database; with `everyone` also who has stopped.
+    """Who works on this database; with `everyone`, where nobody does, also who did.
 
     `find_dead` says which rows are certainly dead; `marks` gives (number, step_key, since_at) of
     what a worker runs.
     """
-    rows = storage.workers.all(living=not everyone)
-    open_rows = [row for row in rows if row.stopped_at is None]
-    dead = {row.number for row in find_dead(open_rows)}
-    living = [row for row in open_rows if row.number not in dead and row.lease_until_at > now_ms]
+    rows = storage.workers.all(living=True)
+    dead = {row.number for row in find_dead(rows)}
+    living = [row for row in rows if row.number not in dead and row.lease_until_at > now_ms]
     running: dict[int, list[Running]] = {}
     for row in living:
         for number, step_key, since_at in marks(row):
             running.setdefault(number, []).append(Running(step_key, since_at, row.name))
+    if everyone and not living:
+        # Who was here last is asked only where nobody is: cron leaves thousands of rows.
+        rows = storage.workers.all()
     return Crew(tuple(rows), frozenset(row.number for row in living), running)

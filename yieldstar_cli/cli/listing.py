@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import documents
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.facts import Crew
+from yieldstar_cli.cli.facts import Crew, expired_at
 from yieldstar_cli.cli.following import follow
 from yieldstar_cli.cli.render import document, safe
 from yieldstar_cli.clock import rfc3339
@@ -53,7 +53,7 @@ def print_list(
     if call.drawn and not call.settings.quiet:
         call.print_lines(picture(call, storage, filters, crew_now))
         return
-    records = _records(call, storage, filters)
+    records = _records(call, storage, filters, crew_now)
     if call.settings.json:
         _print_array(call, records)
     elif call.settings.quiet:
@@ -72,16 +72,16 @@ def picture(
     """The table for a terminal, with what is hidden and what to type below."""
     from yieldstar_cli.cli.render.table import empty_lines, footer_line, table_lines
 
-    look = call.look
+    look, crew = call.look, crew_now()
     with storage.atomic():
-        records = _records(call, storage, filters)
+        records = _records(call, storage, filters, lambda: crew)
         counts = storage.reader.counts(filters.workflow_id)
         if not records:
             return empty_lines(sum(storage.reader.counts().values()), look)
         lines = table_lines(
             records,
             waits=lambda record: storage.reader.waits(record.number),
-            crew=crew_now(),
+            crew=crew,
             times=call.times,
             look=look,
         )
@@ -100,8 +100,10 @@ def watch(call: Call, storage: Storage, filters: Filters, crew_now: Callable[[],
     follow(call, storage, look, least_ms=100)
 
 
-def _records(call: Call, storage: Storage, filters: Filters) -> list[ExecutionRecord]:
-    return storage.reader.find(
+def _records(
+    call: Call, storage: Storage, filters: Filters, crew_now: Callable[[], Crew]
+) -> list[ExecutionRecord]:
+    records = storage.reader.find(
         workflow_id=filters.workflow_id,
         statuses=filters.statuses,
         running=filters.running,
@@ -114,6 +116,11 @@ def _records(call: Call, storage: Storage, filters: Filters) -> list[ExecutionRe
         reverse=filters.reverse,
         limit=filters.limit,
     )
+    if not filters.running:
+        return records
+    # The lease of a worker that was killed goes on for a while; its lock does not.
+    crew, now = crew_now(), call.clock.now_ms()
+    return [record for record in records if expired_at(record, crew, now) is None]
 
 
 def _print_array(call: Call, records: list[ExecutionRecord]) -> None:

@@ -65,7 +65,7 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
         times=times,
     )
     if not call.settings.quiet:
-        lines += ["", f"Next: {look.g(' · ').join(_next(facts))}"]
+        lines += ["", f"Next: {look.g(' · ').join(map(safe.visible, _next(facts)))}"]
     return lines
 
 

@@ -44,6 +44,11 @@ def usage_error(complaint: Exception, argv: Sequence[str]) -> UsageError:
     if option is not None and type(complaint).__name__ == "NoSuchOption":
         return _unknown_option(option, possibilities, path, argv)
     message = getattr(complaint, "format_message", complaint.__str__)()
+    if path == "ys trigger" and "extra argument" in message:
+        # The words may be params: they are not repeated.
+        return UsageError(
+            "ys trigger takes one workflow; params are given with -p", remedy=("ys help params",)
+        )
     return UsageError(_small_first(message.rstrip(".")), remedy=(f"{path} --help",))
 
 
@@ -62,20 +67,41 @@ def _unknown_option(
 def corrected(argv: Sequence[str], wrong: str, right: str) -> str:
     """The whole line with `right` for `wrong`; values that may be secret are left out."""
     words = []
-    private = ""
+    before = ""
     done = False
     for word in argv:
-        shown = word
-        if private:
-            shown = word.partition("=")[0].rstrip(":") + "=…" if private == "key" else "…"
+        # A misspelt option may be one whose value is secret.
+        option = right if before == wrong else before
+        if option in _PRIVATE or option in _PRIVATE_WHOLE:
+            shown = _hidden(option, word)
         elif not done and (word == wrong or word.startswith(f"{wrong}=")):
-            shown = right + word[len(wrong) :]
             done = True
+            shown = _without_value(right + word[len(wrong) :])
+        else:
+            shown = _without_value(word)
         words.append(shown if "…" in shown else shlex.quote(shown))
-        private = "key" if word in _PRIVATE else "whole" if word in _PRIVATE_WHOLE else ""
-        if private and done and wrong in (*_PRIVATE, *_PRIVATE_WHOLE):
-            private = "whole"
+        before = word
     return " ".join(["ys", *words])
+
+
+def _hidden(option: str, value: str) -> str:
+    """What may be told of a param: its name."""
+    if option in _PRIVATE_WHOLE or "=" not in value:
+        return "…"
+    return value.partition("=")[0].rstrip(":") + "=…"
+
+
+def _without_value(word: str) -> str:
+    """`word`, where it holds a param itself (`--param=k=v`, `-pk=v`) without that."""
+    option, sign, value = word.partition("=")
+    if sign and option in (*_PRIVATE, *_PRIVATE_WHOLE):
+        return f"{option}={_hidden(option, value)}"
+    if word.startswith("-p") and len(word) > 2:
+        return f"-p{_hidden('-p', word[2:])}"
+    # A param whose -p was forgotten.
+    if sign and not word.startswith("-"):
+        return f"{option.rstrip(':')}=…"
+    return word
 
 
 def _small_first(text: str) -> str:

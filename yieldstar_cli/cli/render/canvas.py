@@ -8,6 +8,8 @@ from typing import TextIO
 from yieldstar_cli.cli.render.terminal import Look
 
 _ERASE_BELOW = "\x1b[J"
+# A line that wrapped would make the way back wrong.
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 class Canvas:
@@ -29,7 +31,8 @@ class Canvas:
         if os.environ.get("TERM") == "dumb":
             self._stream.write("".join(f"{line}\n" for line in lines))
         else:
-            self._stream.write(back + _ERASE_BELOW + "".join(f"{line}\n" for line in lines))
+            text = "".join(f"{line}\n" for line in lines)
+            self._stream.write(back + _ERASE_BELOW + _NO_WRAP + text + _WRAP)
         self._stream.flush()
         self._drawn = lines
 

@@ -72,7 +72,7 @@ def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
         lines.append(_line("status", _value(record.status_value_json, room, reveal, look)))
     if not record.status.terminal:
         lines.append(_line("admitted", times.past(record.admitted_at)))
-    lines.append(_line("deliveries", _deliveries(facts, times)))
+    lines.append(_line("deliveries", look.clip(_deliveries(facts, times), room)))
     if facts.lost:
         lines += safe.wrap(_lost(facts, times), look.width - 1, " " * (_KEY + 2), _line("lost", ""))
     if record.problem is not None and record.status.terminal:
