@@ -94,3 +94,23 @@ def test_a_worker_on_a_terminal_tells_each_event_and_clears_its_status_line(
     assert any("▶ charge-order" in line for line in lines)
     assert "✓ completed" in lines[-1]
     assert "──" not in lines[-1]
+
+
+def test_a_watched_list_is_redrawn_in_place(shop: Shop) -> None:
+    shop.clock.set(SystemClock().now_ms())
+    shop.admit("order-41")
+
+    process = started(shop, "list", "--watch")
+    process.expect(b"1 of 1")
+    data = process.before + process.after
+    shop.admit("order-42")
+    process.expect(b"2 of 2")
+    data += process.before + process.after
+    process.sendintr()
+    data += process.read()
+    process.close()
+
+    lines = [line for line in shown(data) if line and not line.startswith("^C")]
+    assert process.exitstatus == 130
+    assert len(lines) == 4
+    assert lines[-1].startswith("2 of 2")

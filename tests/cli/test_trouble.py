@@ -282,3 +282,30 @@ def _bound_by_modes(shop: Shop, *words: str) -> subprocess.CompletedProcess[byte
         capture_output=True,
         timeout=60,
     )
+
+
+FAILS = '''
+from yieldstar_cli import workflow
+
+
+@workflow
+def fails() -> None:
+    """Fails."""
+    raise ValueError("no funds")
+'''
+
+
+def test_trigger_and_wait_gives_the_outcome_and_its_status(
+    shop: Shop, working: subprocess.Popen[bytes], charge_order: Place
+) -> None:
+    """cases 109, 110: 0 for a completed one, 7 for a failed one, with a live worker."""
+    charge_order()
+    shop.module("fails.py", FAILS)
+
+    fine = shop.process("trigger", "charge-order", "-p", "order=1", "--wait", "--json")
+    failed = shop.process("trigger", "fails", "--id", "f", "--wait")
+
+    assert (fine.code, fine.json["status"], fine.json["result"]) == (0, "completed", "order 1")
+    assert failed.code == 7
+    assert failed.out == "f\nf\tfailed\tValueError: no funds\n"
+    assert "No worker is running" not in failed.err
