@@ -113,7 +113,6 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "worker.carrier": (560, "one delivery's rounds: collect, apply, commit, start"),
     "worker.dispatcher": (450, "the claim loop and its residents"),
     "worker.process": (430, "everything a worker process is wired of, in the order it is needed"),
-    "worker.loop": (350, "the same loop in real and in virtual time"),
     # One value put together, field by field or case by case.
     "cli.documents:execution_document": (45, "one JSON document, field by field"),
     "cli.worker:command": (45, "one call with the options of the worker, one by one"),
