@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from yieldstar_cli.clock import ManualClock, SystemClock
-from yieldstar_cli.worker.loop import AsyncLoop, Timers, VirtualLoop
+from yieldstar_cli.worker.loop import AsyncLoop, VirtualLoop
+from yieldstar_cli.worker.timers import Timers
 
 PATIENCE = 20
 
@@ -74,25 +75,53 @@ def test_no_post_of_many_threads_is_lost_and_many_share_one_wake_up(loop, monkey
     assert len(wake_ups) < 10_000
 
 
-def test_a_post_from_a_signal_handler_wakes_a_sleeping_loop(loop):
-    """spec K2, K3: the handler runs on the loop's own thread while that sleeps."""
+def test_a_post_from_a_signal_handler_wakes_a_loop_that_sleeps_or_is_about_to(loop):
+    """spec K2: the handler runs on the loop's own thread, and only once that is awake."""
     seen: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: loop.post(lambda: seen.append(1)))
     main = threading.get_ident()
 
-    def send_once_asleep() -> None:
+    def send_on_the_way_to_sleep() -> None:
         while "select" not in sys._current_frames()[main].f_code.co_name:
             pass
         signal.pthread_kill(main, signal.SIGUSR1)
 
     # No timer is set: nothing but the post ends the loop's sleep, and the watchdog the test's.
-    watchdog = loop.asyncio_loop.call_later(PATIENCE, loop.asyncio_loop.stop)
-    loop.asyncio_loop.call_soon(lambda: threading.Thread(target=send_once_asleep).start())
-    loop.run_until(lambda: bool(seen))
+    # Some of so many signals come between the loop's last look and its sleep.
+    watchdog = loop.asyncio_loop.call_later(PATIENCE, lambda: None)
+    for turn in range(1, 201):
+        loop.asyncio_loop.call_soon(threading.Thread(target=send_on_the_way_to_sleep).start)
+        loop.run_until(lambda turn=turn: len(seen) == turn)
     signal.signal(signal.SIGUSR1, before)
 
-    assert seen == [1]
     assert loop.asyncio_loop.time() < watchdog.when()
+
+
+def test_running_leaves_the_wake_up_of_signals_as_it_was(loop):
+    """A program that runs a worker may have its own."""
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    ended: list[int] = []
+
+    loop.post(lambda: ended.append(1))
+    loop.run_until(lambda: bool(ended))
+
+    after = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(after)
+    assert after == before
+
+
+def test_a_loop_runs_in_any_thread():
+    """Only the main thread hears signals; the others need not."""
+    loop = AsyncLoop(SystemClock())
+    seen: list[int] = []
+    loop.post(lambda: seen.append(threading.get_ident()))
+    thread = threading.Thread(target=loop.run_until, args=(lambda: bool(seen),))
+    thread.start()
+    thread.join(PATIENCE)
+    loop.close()
+
+    assert seen == [thread.ident]
 
 
 class SetBackClock(ManualClock):

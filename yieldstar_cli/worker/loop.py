@@ -3,84 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import contextlib
+import signal
+import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from yieldstar_cli.clock import Clock, ManualClock
+from yieldstar_cli.worker.timers import Callback, Timer, Timers
 
-Callback = Callable[[], None]
 OnError = Callable[[BaseException], None]
 
 #: How long the real loop sleeps at most while a timer is set, in milliseconds. The wall clock
 #: can be set, and a machine can sleep, without the monotonic clock knowing.
 RECHECK_MS = 1_000
-
-
-class Timer:
-    """A callback with a moment; `cancel()` calls it off, harmlessly if it has run."""
-
-    __slots__ = ("_timers", "at_ms", "callback")
-
-    def __init__(self, at_ms: int, callback: Callback, timers: Timers) -> None:
-        self.at_ms = at_ms
-        self.callback: Callback | None = callback
-        self._timers = timers
-
-    def cancel(self) -> None:
-        """Call it off; harmless when it has happened."""
-        if self.callback is not None:
-            self.callback = None
-            self._timers.forget_one()
-
-    def fire(self) -> None:
-        """Run the callback, unless it was called off; at most once."""
-        callback, self.callback = self.callback, None
-        if callback is not None:
-            callback()
-
-
-class Timers:
-    """Timers by moment, those of the same moment in the order in which they were set."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
-        self._sequence = itertools.count()
-        self._cancelled = 0
-
-    def add(self, at_ms: int, callback: Callback) -> Timer:
-        """Set a timer."""
-        timer = Timer(at_ms, callback, self)
-        heapq.heappush(self._heap, (at_ms, next(self._sequence), timer))
-        return timer
-
-    def next_at(self) -> int | None:
-        """The earliest moment, or None."""
-        while self._heap and self._heap[0][2].callback is None:
-            heapq.heappop(self._heap)
-            self._cancelled = max(0, self._cancelled - 1)
-        return self._heap[0][0] if self._heap else None
-
-    def pop_due(self, now_ms: int) -> Timer | None:
-        """The earliest timer if its moment has come, or None."""
-        at = self.next_at()
-        if at is None or at > now_ms:
-            return None
-        return heapq.heappop(self._heap)[2]
-
-    def forget_one(self) -> None:
-        """Note a cancelled timer; sweep when they are most of what is kept.
-
-        Every step with a time limit sets a timer and calls it off: without the sweep a limit of
-        a day would keep a day's worth of them.
-        """
-        self._cancelled += 1
-        if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
-            self._heap = [item for item in self._heap if item[2].callback is not None]
-            heapq.heapify(self._heap)
-            self._cancelled = 0
 
 
 class AsyncLoop:
@@ -133,7 +70,8 @@ class AsyncLoop:
             return
         self._stopped = stopped
         self._arm()
-        self.asyncio_loop.run_forever()
+        with _woken_by_signals(self.asyncio_loop):
+            self.asyncio_loop.run_forever()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -208,6 +146,30 @@ class AsyncLoop:
         self._alarm = None
         self._alarm_at = None
         self._drain()
+
+
+@contextlib.contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let any signal end the loop's sleep while this is in force.
+
+    Python runs a handler only once the main thread is back from what it does. A signal that comes
+    just before the thread falls asleep in the selector does not interrupt that sleep; the byte
+    that the kernel's handler writes does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        loop.add_reader(reader, reader.recv, 4096)
+        try:
+            yield
+        finally:
+            loop.remove_reader(reader)
+            signal.set_wakeup_fd(before)
 
 
 class VirtualLoop:
