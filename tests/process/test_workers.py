@@ -329,3 +329,34 @@ def test_a_broken_module_costs_only_its_own_workflows(shop: Shop) -> None:
     assert shop.show("s")["status"] == "completed"
     assert shop.show("l")["status"] == "admitted"
     assert shop.show("l")["deliveries"] == 0
+
+
+def test_code_that_does_not_come_to_its_next_await_is_reported(shop: Shop, workers: list) -> None:
+    """spec R12; case 143; B64: with file and line, in the worker's output and on the record."""
+    os.mkfifo(shop.folder / "stuck.go")
+    shop.module(
+        "stuck",
+        """
+        from yieldstar_cli import Step, workflow
+
+        @workflow
+        async def stuck(step: Step) -> str:
+            with open("stuck.go") as pipe:
+                return pipe.read()
+        """,
+    )
+    shop.ys("trigger", "stuck", "--id", "s", check=True)
+    workers.append(shop.start("worker", "-v"))
+    assert workers[0].stderr is not None
+
+    for line in workers[0].stderr:
+        if "stuck.py:6" in line:
+            break
+    while not (shop.show("s")["problem"] or {}).get("code"):
+        pass
+    assert shop.show("s")["problem"]["code"] == "SLOW_CODE"
+    assert "stuck.py:6" in shop.show("s")["problem"]["message"]
+
+    (shop.folder / "stuck.go").write_text("moved on")
+    assert shop.ys("wait", "s", "--timeout", "30s").returncode == 0
+    assert shop.show("s")["problem"] is None

@@ -148,6 +148,10 @@ class Deliveries(Protocol):
         """
         ...
 
+    def note(self, delivery: Delivery, code: str, message: str) -> None:
+        """Keep a problem of a delivery that goes on (spec R12); nothing where it is over."""
+        ...
+
     def next_due(
         self,
         workflows: Sequence[tuple[str, int]],

@@ -85,6 +85,7 @@ class _Process:
         self._handed_back = False
         self._stop_at: int | None = None
         self._linger_until: int | None = None
+        self._stepped: Carrier | None = None
         self._suspects: list[subprocess.Popen[bytes]] = []
         self._begun_at = self._clock.now_ms()
         self._registry = self._load()
@@ -193,7 +194,7 @@ class _Process:
             reports=Reports(
                 dead=self._found_dead,
                 lost=self._lost,
-                slow=lambda text: self._say("slow", text=text),
+                slow=self._slow,
             ),
             loop_thread=threading.get_ident(),
             spans=Spans(lease_ms=self._lease_ms),
@@ -393,7 +394,19 @@ class _Process:
 
     # --- talk ------------------------------------------------------------------------------------
 
+    def _slow(self, text: str) -> None:
+        """Code holds the loop's thread; called in the keeper's thread (spec R12)."""
+        self._say("slow", text=text)
+        carrier = self._stepped
+        if carrier is not None:
+            delivery = carrier.claimed.delivery
+            self._writer.submit(
+                lambda storage: storage.deliveries.note(delivery, "SLOW_CODE", text),
+                lambda _, error: None,
+            )
+
     def _step(self, carrier: Carrier | None) -> None:
+        self._stepped = carrier
         if carrier is None:
             self._stepping.end()
         else:

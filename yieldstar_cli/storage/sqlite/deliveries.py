@@ -89,6 +89,11 @@ class SqliteDeliveries:
         with self._db.writing():
             return self._endings.end(delivery, changes)
 
+    def note(self, delivery: Delivery, code: str, message: str) -> None:
+        """See `contract.Deliveries.note`."""
+        with self._db.writing():
+            self._endings.note(delivery, code, message)
+
     def next_due(
         self,
         workflows: Sequence[tuple[str, int]],

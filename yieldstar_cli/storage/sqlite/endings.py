@@ -82,6 +82,9 @@ UPDATE executions
        held_module = :module
  WHERE n = :n
 """
+# Told while the delivery goes on; its acknowledgement clears it.
+OPEN_PROBLEM = "SELECT problem FROM executions" + _LIVE
+NOTE = "UPDATE executions SET problem = :problem" + _LIVE
 FIND_NUMBER = "SELECT n FROM executions WHERE execution_id = :execution_id"
 
 
@@ -183,6 +186,14 @@ class Endings:
             )
         ended_how = code if how == "released" else how
         self._lost.add(number, delivery.token, last_worker, claimed_at, now, ended_how)
+
+    def note(self, delivery: Delivery, code: str, message: str) -> None:
+        """Keep a problem of a delivery that goes on; nothing where it is over."""
+        live = {"n": self._number(delivery), "token": delivery.token}
+        row = self._db.row(OPEN_PROBLEM, live)
+        if row is not None:
+            problem = records.next_problem(row[0], code, plain(message), self._clock.now_ms())
+            self._db.rows(NOTE, live | {"problem": problem})
 
     def _number(self, delivery: Delivery) -> int:
         if delivery.number:
