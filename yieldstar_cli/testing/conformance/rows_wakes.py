@@ -38,7 +38,7 @@ class WakeRows(Rows):
     def test_due_executions_come_oldest_first_and_each_once(self) -> None:
         """Spec E7: oldest due first, each once, each under a new token; `limit` only narrows."""
         with self.opened() as adapter:
-            for name, span in (("c", 300), ("a", 100), ("b", 200)):
+            for name, span in (("c", 300), ("b", 200), ("a", 100)):
                 adapter.executions.admit(workflow_id="w", execution_id=name, at=self.now + span)
 
             first = adapter.executions.claim_due(self.now + 300, limit=2)
