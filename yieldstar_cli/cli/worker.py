@@ -80,7 +80,8 @@ def command(
         raise UsageError("--linger needs --until-idle")
     if once and until_idle:
         raise UsageError("--once or --until-idle, not both")
-    lease_ms = read_span("--lease", lease)
+    lease_ms, grace_ms = read_span("--lease", lease), read_span("--grace", grace)
+    linger_ms, for_ms = read_span("--linger", linger) or 0, read_span("--for", for_span)
     if lease_ms is not None and lease_ms < 100:
         raise UsageError("--lease must be at least 100ms", remedy=("ys help times",))
     if name is not None and (not name.isprintable() or not 0 < len(name) <= 100):
@@ -97,12 +98,12 @@ def command(
         project=project,
         until_idle=until_idle,
         once=once,
-        linger_ms=read_span("--linger", linger) or 0,
-        for_ms=read_span("--for", for_span),
+        linger_ms=linger_ms,
+        for_ms=for_ms,
         jobs=jobs,
         only=_names(only),
         except_=_names(except_),
-        grace_ms=read_span("--grace", grace),
+        grace_ms=grace_ms,
         lease_ms=lease_ms,
         name=name,
         alone=alone,
