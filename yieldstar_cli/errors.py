@@ -270,12 +270,30 @@ class Fatal(WorkflowError):
 class RetryableError(WorkflowError):
     """Raised inside a step: try it again, also without a policy (spec O1).
 
-    `attempts` counts every try (default 3); `retry_in` is a span such as `"10s"` or seconds.
+    `attempts` counts every try, `retry_in` is a span such as `"10s"` or seconds. Without them the
+    step's policy says how often and when; without a policy it is 3 tries, 1 s and 2 s apart.
+    Raises ValueError for what is neither.
     """
 
+    #: For subclasses that do not call our `__init__`.
+    attempts: int | None = None
+    retry_in: str | float | None = None
+
     def __init__(
-        self, message: str = "", *, attempts: int = 3, retry_in: str | float | None = None
+        self,
+        message: str = "",
+        *,
+        attempts: int | None = None,
+        retry_in: str | float | None = None,
     ) -> None:
+        from yieldstar_cli.clock import span_ms
+
+        if attempts is not None and (
+            isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1
+        ):
+            raise ValueError(f"attempts must be 1 or more: {attempts!r}")
+        if retry_in is not None:
+            span_ms(retry_in, what="retry_in")
         super().__init__(message)
         self.attempts = attempts
         self.retry_in = retry_in

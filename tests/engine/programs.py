@@ -13,13 +13,13 @@ from yieldstar_cli.engine.step import Step
 from yieldstar_cli.engine.this_step import this_step
 from yieldstar_cli.errors import StepTimeout
 
-#: Every call of a step function: (execution id, step key).
-CALLS: list[tuple[str, str]] = []
+#: Every call of a step function: (execution id, step key, attempt).
+CALLS: list[tuple[str, str, int]] = []
 
 
 def note() -> None:
     step = this_step()
-    CALLS.append((step.execution_id, step.step_key))
+    CALLS.append((step.execution_id, step.step_key, step.attempt))
 
 
 def work(n: int) -> int:

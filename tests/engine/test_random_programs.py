@@ -67,11 +67,17 @@ def play(
     residents: int = 100,
     kill_at: int | None = None,
     duration: Callable[[StepCall], int] | None = None,
+    commit_ms: int = 0,
 ) -> Any:
     """One run of a program; returns what was seen, its calls and how many points it passed."""
     CALLS.clear()
     with Bench(
-        program, clock=ManualClock(), chance=FixedChance(), residents=residents, duration=duration
+        program,
+        clock=ManualClock(),
+        chance=FixedChance(),
+        residents=residents,
+        duration=duration,
+        commit_ms=commit_ms,
     ) as bench:
         bench.admit("program", {"nodes": nodes}, execution_id="p")
         for _ in range(workers):
@@ -142,6 +148,17 @@ def test_steps_that_take_time_give_the_same_with_residents_and_without(nodes: An
 
 
 @RELAXED
+@given(programs, st.sampled_from([0, 1, 30, 700]), st.booleans())
+def test_without_a_fault_each_attempt_is_called_once(
+    nodes: Any, commit_ms: int, timed: bool
+) -> None:
+    """spec R2, R4; promise G4: whatever ends while a commit is under way."""
+    _, calls, _ = play(nodes, duration=some_time if timed else None, commit_ms=commit_ms)
+
+    assert not [call for call, count in calls.items() if count > 1]
+
+
+@RELAXED
 @given(programs, st.integers(0, 200), st.integers(0, 200))
 def test_what_was_recorded_stays_and_replays_whenever_the_worker_dies(
     nodes: Any, first: int, second: int
@@ -168,7 +185,7 @@ def test_what_was_recorded_stays_and_replays_whenever_the_worker_dies(
             done = {entry.step_key for entry in before if entry.kind in ("step", "poll")}
 
             assert after[: len(before)] == before
-            assert not done & {key for _, key in CALLS}
+            assert not done & {key for _, key, _ in CALLS}
 
         record = bench.record("p")
         assert record.problem is None

@@ -123,5 +123,11 @@ class _Lines(logging.Handler):
         self.lock = None  # one thread steps the function
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line."""
-        self._driver.log_line(record.levelno, self.format(record))
+        """Keep one line; one that cannot be formatted as it is, as logging itself does."""
+        try:
+            text = self.format(record)
+        except Exception as error:
+            text = f"{record.msg} (its arguments do not fit: {error})"
+        # What UTF-8 has no bytes for cannot be stored: it is written as an escape.
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        self._driver.log_line(record.levelno, text)

@@ -26,6 +26,8 @@ class StepEnd:
     error: BaseException | None
     started_at: int
     ended_at: int
+    #: True for an attempt that was due too late to begin.
+    never_ran: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,23 @@ def judge(driver: Driver, handle: DurableHandle[Any], end: StepEnd, now: int) ->
     work = handle.work
     assert work is not None, "only steps and polls have attempts"
     if end.error is None:
-        if handle.kind is Kind.POLL and not end.value:
-            return _falsy(handle, now)
-        return Final()
+        try:
+            falsy = handle.kind is Kind.POLL and not end.value
+        except Exception as error:
+            # The value's own `__bool__`: such an answer ends a poll as an exception does.
+            return Final(error)
+        return _falsy(handle, now) if falsy else Final()
+    if end.never_ran:
+        return Final(end.error)
     failed = handle.errors + 1
     chance = ids.drawn_random(
         driver.seed, driver.incarnation, f"retry/{handle.kind}/{handle.key}", failed
     )
-    pause = next_pause_ms(work.retry, end.error, failed, chance)
+    try:
+        pause = next_pause_ms(work.retry, end.error, failed, chance)
+    except (ValueError, TypeError, OverflowError):
+        # A RetryableError whose limit or pause was changed to what is none.
+        pause = None
     if pause is None:
         return Final(end.error)
     at = now + pause
@@ -79,6 +90,10 @@ def _falsy(handle: DurableHandle[Any], now: int) -> Again | Final:
 
 def expired(handle: DurableHandle[Any], now: int) -> StepTimeout | None:
     """The error of an operation whose time is up before its next attempt begins."""
+    deadline = _deadline(handle)
+    if deadline is not None and now >= deadline:
+        seconds = (deadline - handle.issued_at) / 1000
+        return StepTimeout(f"{handle.key} had not ended within {seconds:g} s in all")
     if handle.kind is Kind.POLL and handle.due_at is not None and handle.attempts:
         return _passed(handle) if now >= handle.due_at else None
     return None
@@ -89,14 +104,18 @@ def _passed(handle: DurableHandle[Any]) -> StepTimeout:
     return StepTimeout(f"{handle.key} was not true until {clock.rfc3339(handle.due_at)}")
 
 
-def limit_ms(handle: DurableHandle[Any], now: int) -> int | None:
-    """How long the next attempt may take, or None: the step's timeout, and what total is left."""
+def must_end_at(handle: DurableHandle[Any], began: int | None, now: int) -> int | None:
+    """The moment at which an attempt is out of time, or None: by its own limit, or the total one.
+
+    `began` is when its function was entered; while it waits for a thread (None) its own limit
+    does not run.
+    """
     work = handle.work
     assert work is not None, "only steps and polls have attempts"
-    deadline = _deadline(handle)
-    left = None if deadline is None else max(0, deadline - now)
-    limits = [limit for limit in (work.timeout_ms, left) if limit is not None]
-    return min(limits, default=None)
+    moments = [deadline] if (deadline := _deadline(handle)) is not None else []
+    if work.timeout_ms is not None:
+        moments.append((now if began is None else began) + work.timeout_ms)
+    return min(moments, default=None)
 
 
 def _deadline(handle: DurableHandle[Any]) -> int | None:

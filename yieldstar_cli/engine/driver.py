@@ -87,6 +87,7 @@ class Driver:
         self._ready: deque[Branch] = deque()
         self._current: Branch | None = None
         self._thread = 0
+        self._main: Branch
         self._branches: list[Branch] = []
         self._abandoned: list[Branch] = []
         self._drops = 0
@@ -95,9 +96,9 @@ class Driver:
 
     def start(self, coroutine: Coroutine[Any, Any, Any], history: Iterable[Entry] = ()) -> None:
         """Run the function from the top, feeding it `history` (spec R2, R4, R5)."""
-        main = Branch(coroutine, "")
-        self._branches.append(main)
-        self.make_ready(main)
+        self._main = Branch(coroutine, "")
+        self._branches.append(self._main)
+        self.make_ready(self._main)
         entries = list(history)
         self._note(entries)
         self._run()
@@ -127,6 +128,8 @@ class Driver:
         return self._remaining > 0
 
     def _note(self, entries: list[Entry]) -> None:
+        # Counted at once: a marker made while the last of them is applied stands after all.
+        self.position += len(entries)
         for entry in entries:
             if entry.kind == Kind.PATCH:
                 self._markers[entry.step_key] = True
@@ -137,7 +140,6 @@ class Driver:
         for entry in entries:
             if self.fault is not None:
                 return
-            self.position += 1
             if entry.kind == Kind.PATCH:
                 continue
             handle = self.issued.get((entry.kind, entry.step_key))
@@ -199,6 +201,7 @@ class Driver:
                 # Keep it referenced, so that nothing finalises it.
                 self._abandoned.append(branch)
                 self._ended(branch, None, Cancelled())
+                self._cancel_spawned(branch)
         self._current = None
 
     def _ended(self, branch: Branch, value: Any, error: BaseException | None) -> None:
@@ -233,23 +236,36 @@ class Driver:
             self._ready.append(branch)
 
     def check_alive(self) -> None:
-        """Raise if this driver was given up: nothing can be recorded or started (spec R6)."""
+        """Raise if this driver was given up: nothing can be recorded or started (spec R6).
+
+        Not for ever: code that swallows it goes on to its next await, and is parked there.
+        """
         if self.dead:
-            raise Dropped
+            self._drops += 1
+            if self._drops <= SWALLOW_LIMIT:
+                raise Dropped
 
     def check_running(self) -> Branch:
         """The running branch; raises MisplacedCall outside the function (spec R9)."""
         branch = self._current
-        if branch is None or self._thread != threading.get_ident():
+        if branch is not None and self._thread == threading.get_ident():
+            return branch
+        if self.dead:
             self.check_alive()
-            raise faults.misplaced_operation()
-        return branch
+            # What it starts there never runs.
+            return self._main
+        fault = faults.misplaced_operation()
+        # Kept as well, for whoever catches it.
+        self.fault = self.fault or fault
+        raise fault
 
     def running_branch(self) -> Branch:
         """The running branch, about to await or to start something."""
         branch = self.check_running()
-        if branch.cancelled and branch.refused <= SWALLOW_LIMIT:
-            raise Cancelled
+        if branch.cancelled:
+            branch.refused += 1
+            if branch.refused <= SWALLOW_LIMIT:
+                raise Cancelled
         return branch
 
     def refusal(self) -> Generator[Any, Any, Any] | None:
@@ -258,9 +274,7 @@ class Driver:
         Code that swallows them without end is parked for ever: the generator does that.
         """
         if self.dead:
-            self._drops += 1
-            if self._drops <= SWALLOW_LIMIT:
-                raise Dropped
+            self.check_alive()
             return _for_ever()
         branch = self.check_running()
         if branch.cancelled:
@@ -308,6 +322,9 @@ class Driver:
         if not branch.ended and branch is not self._current:
             branch.throw = Cancelled()
             self.make_ready(branch)
+        self._cancel_spawned(branch)
+
+    def _cancel_spawned(self, branch: Branch) -> None:
         for spawned in branch.spawned:
             if isinstance(spawned, BranchHandle):
                 self.cancel_branch(spawned.branch)
@@ -316,7 +333,7 @@ class Driver:
 
     def patched(self, name: str) -> bool:
         """Whether the new arm of a patch is taken; the first answer holds (spec R5)."""
-        self.check_alive()
+        self.check_running()
         if name not in self._markers:
             live = not self.replaying
             self._markers[name] = live
@@ -328,6 +345,9 @@ class Driver:
 
     def log_line(self, level: int, text: str) -> None:
         """Keep a log line for the next commit, unless it is recorded already (spec R7)."""
+        if self.dead:
+            return
+        self.check_running()
         if self.log_index >= self._log_count:
             self.fresh_logs.append(LogLine(self.log_index, self.moment, level, text))
         self.log_index += 1

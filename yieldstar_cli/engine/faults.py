@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.operations import DurableHandle, Site
     from yieldstar_cli.model import Entry
 
+_LOGGING = os.path.dirname(os.path.abspath(logging.__file__)) + os.sep
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_MISSING_LOOP = "no running event loop"
+_MISSING_LOOP = ("no running event loop", "There is no current event loop")
 
 
 def at(site: Site) -> str:
@@ -66,8 +69,16 @@ def foreign_await(coroutine: Any, yielded: object) -> CodeFault:
 
 
 def is_missing_loop(error: BaseException) -> bool:
-    """True for what asyncio raises where no event loop runs: the same fault, met earlier."""
-    return isinstance(error, RuntimeError) and error.args == (_MISSING_LOOP,)
+    """True for what asyncio raises where no event loop runs: the same fault, met earlier.
+
+    The recorded error of a step that met it is not: that one is raised by our own house.
+    """
+    if not isinstance(error, RuntimeError) or not str(error).startswith(_MISSING_LOOP):
+        return False
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and not step.tb_frame.f_code.co_filename.startswith(_HERE)
 
 
 def foreign_error(error: BaseException) -> CodeFault:
@@ -91,10 +102,15 @@ def foreign_error(error: BaseException) -> CodeFault:
 
 
 def misplaced_operation() -> CodeFault:
-    """An operation of `step` was awaited outside the workflow function."""
+    """An operation of `step` was used outside the workflow function."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_HERE, _LOGGING)):
+        frame = frame.f_back
+    place = "code" if frame is None else at((frame.f_code.co_filename, frame.f_lineno))
     return MisplacedCall(
-        "an operation of step was used outside the workflow function: in a step, a thread or a"
-        " task. Await it in the function itself, or in a coroutine given to step.spawn.",
+        f"{place} uses an operation of step outside the workflow function: in a step, a thread or"
+        " a task. Await it in the function itself, or in a coroutine given to step.spawn;"
+        " a step gets values, and returns one.",
         remedy="await it in the workflow function",
     )
 

@@ -23,7 +23,7 @@ def function_key(fn: Any) -> str:
     """The key that running `fn` has: its name with `-` for `_`."""
     name = getattr(fn, "__name__", None)
     if not callable(fn):
-        raise TypeError(f"step.run takes a function and its arguments, not {type(fn).__name__}")
+        raise not_callable(fn)
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(
             "a lambda, a partial or an object has no name of its own: give it one with"
@@ -33,6 +33,11 @@ def function_key(fn: Any) -> str:
     if len(key.encode()) > KEY_BYTES:
         raise ValueError(f"{name[:40]}...: the name is too long for a key; use step.using(key=...)")
     return key
+
+
+def not_callable(fn: object) -> TypeError:
+    """The refusal of `step.run(f())`."""
+    return TypeError(f"step.run takes a function and its arguments, not {type(fn).__name__}")
 
 
 def coroutine_key(coroutine: Any) -> str:

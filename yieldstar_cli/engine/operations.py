@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from enum import Enum
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from yieldstar_cli.errors import Cancelled, WorkflowError
@@ -79,7 +80,16 @@ class Gatherer(Waiter):
 class Handle(Generic[T_co]):
     """Something that may be awaited now, later, again, or never."""
 
-    __slots__ = ("_driver", "_error", "_value", "await_seq", "resolved_seq", "state", "waiters")
+    __slots__ = (
+        "_driver",
+        "_error",
+        "_traceback",
+        "_value",
+        "await_seq",
+        "resolved_seq",
+        "state",
+        "waiters",
+    )
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -90,6 +100,7 @@ class Handle(Generic[T_co]):
         self.resolved_seq = 0
         self._value: Any = None
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
 
     def done(self) -> bool:
         """True once its value or error is recorded (or it was cancelled)."""
@@ -100,7 +111,8 @@ class Handle(Generic[T_co]):
         if self.state is State.OPEN:
             raise RuntimeError("the handle is not done; await it, or ask .done() first")
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            # As it was raised: awaiting it again adds nothing.
+            raise self._error.with_traceback(self._traceback)
         value: T_co = self._value
         return value
 
@@ -129,6 +141,7 @@ class Handle(Generic[T_co]):
         self.state = state
         self._value = value
         self._error = error
+        self._traceback = None if error is None else error.__traceback__
         driver = self._driver
         driver.resolutions += 1
         self.resolved_seq = driver.resolutions
@@ -386,11 +399,18 @@ class Operation(Coroutine[Any, Any, T]):
         self._driver.unawaited.pop(id(self), None)
         return body
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def adopt(self) -> None:
+        """Take it as the coroutine of a branch: from now on only the driver steps it."""
+        self._generator = self._run(self.use())
+
+    def _run(self, body: Callable[[], Generator[Any, Any, T]]) -> Generator[Any, Any, T]:
         refused = self._driver.refusal()
-        if refused is not None:
-            return refused
-        return self.use()()
+        return (yield from body() if refused is None else refused)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        body = self.use()
+        refused = self._driver.refusal()
+        return body() if refused is None else refused
 
     def send(self, value: Any) -> Any:
         """As a coroutine's; starts it when it has not begun."""

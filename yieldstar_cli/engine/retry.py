@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from yieldstar_cli import clock
 from yieldstar_cli.errors import Fatal, RetryableError
@@ -43,8 +44,13 @@ class RetryPolicy:
         for name, span in (("first", self.first), ("max", self.max)):
             if clock.span_ms(span, what=name) < 0:
                 raise ValueError(f"{name} must not be negative: {span!r}")
-        if self.total_timeout is not None and clock.span_ms(self.total_timeout) < 0:
-            raise ValueError(f"total_timeout must not be negative: {self.total_timeout!r}")
+        if (
+            self.total_timeout is not None
+            and clock.span_ms(self.total_timeout, what="total_timeout") <= 0
+        ):
+            raise ValueError(f"total_timeout must be longer than nothing: {self.total_timeout!r}")
+        for name in ("only", "never"):
+            object.__setattr__(self, name, _classes(getattr(self, name), name))
 
     def allows(self, error: BaseException) -> bool:
         """Whether this policy tries again after `error`."""
@@ -57,10 +63,17 @@ class RetryPolicy:
         first = clock.span_ms(self.first)
         longest = clock.span_ms(self.max)
         try:
-            pause = min(first * self.factor ** (failed - 1), float(longest))
+            pause = min(first * self.factor ** (failed - 1), float(longest)) if first else 0.0
         except OverflowError:
             pause = float(longest)
         return int(pause * (1 + self.jitter * chance))
+
+
+def _classes(given: object, name: str) -> tuple[type[BaseException], ...]:
+    classes: list[Any] = list(given) if isinstance(given, tuple | list | set) else [given]
+    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
+        raise TypeError(f"{name} takes exception classes, not {given!r}")
+    return tuple(classes)
 
 
 #: What `RetryableError` without arguments asks for.
@@ -72,18 +85,19 @@ def next_pause_ms(
 ) -> int | None:
     """The pause before the next try after the `failed`th failure, or None: the error is final.
 
-    A `RetryableError` asks for a try without a policy, with its own limit and pause.
+    A `RetryableError` asks for a try without a policy. Its own limit and pause count; what it
+    leaves open, the policy says, else the defaults.
     """
+    limit = policy.attempts if policy is not None else DEFAULT.attempts
     if isinstance(error, RetryableError):
-        # With a policy, its limit counts unless the error names its own.
-        limit = error.attempts
-        if failed >= limit:
+        if policy is not None and isinstance(error, policy.never):
             return None
-        if error.retry_in is not None:
-            return max(0, clock.span_ms(error.retry_in))
-        return (policy or DEFAULT).pause_ms(failed, chance)
-    if policy is None or not policy.allows(error):
+        limit = limit if error.attempts is None else error.attempts
+        pause = None if error.retry_in is None else max(0, clock.span_ms(error.retry_in))
+    elif policy is None or not policy.allows(error):
         return None
-    if policy.attempts is not None and failed >= policy.attempts:
+    else:
+        pause = None
+    if limit is not None and failed >= limit:
         return None
-    return policy.pause_ms(failed, chance)
+    return (policy or DEFAULT).pause_ms(failed, chance) if pause is None else pause

@@ -60,7 +60,11 @@ class _Options:
     key: str | None = None
     retry: RetryPolicy | None = None
     timeout_ms: int | None = None
-    bounded: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """True with an option that only `run` and `poll` can have."""
+        return self.retry is not None or self.timeout_ms is not None
 
 
 class Step:
@@ -94,12 +98,21 @@ class Step:
         `key` names the operation (spec R3); `retry` and `timeout` (of each attempt) go before
         `run` and `poll` only. Raises ValueError for a key that may not be.
         """
+        from yieldstar_cli.engine.retry import RetryPolicy
+
         if key is not None:
             naming.check_key(key)
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            raise TypeError(f"retry takes a RetryPolicy, not {type(retry).__name__}")
         timeout_ms = None if timeout is None else clock.span_ms(timeout, what="timeout")
         if timeout_ms is not None and timeout_ms <= 0:
             raise ValueError(f"timeout must be longer than nothing: {timeout!r}")
-        options = _Options(key, retry, timeout_ms, retry is not None or timeout is not None)
+        before = self._options or _Options()
+        options = _Options(
+            before.key if key is None else key,
+            before.retry if retry is None else retry,
+            before.timeout_ms if timeout_ms is None else timeout_ms,
+        )
         return Step(self._driver, self._event, self._log, options)
 
     # The first overload is what `async def` gives, the second everything else.
@@ -194,6 +207,7 @@ class Step:
                     f"select takes handles, not {type(handle).__name__}: write step.spawn(...)"
                 )
         driver = self._driver
+        driver.check_running()
 
         def body() -> Generator[Any, Any, H]:
             return cast("H", (yield from wait_any(driver, handles)))
@@ -208,6 +222,7 @@ class Step:
         self._no_options("all")
         given = list(awaitables)
         driver = self._driver
+        driver.check_running()
 
         def body() -> Generator[Any, Any, list[T]]:
             driver.running_branch()
@@ -220,10 +235,11 @@ class Step:
 
         A coroutine given to it is cancelled then; a handle is only no longer awaited.
         """
-        self._no_options("timeout")
+        self._only_key("timeout")
         site = _site()
         clock.span_ms(span, what="timeout")
         driver = self._driver
+        driver.check_running()
 
         def body() -> Generator[Any, Any, T]:
             driver.running_branch()
@@ -243,21 +259,25 @@ class Step:
 
     def now(self) -> datetime:
         """The recorded moment of the last resolution, in UTC; it never goes back (spec R7)."""
-        self._driver.check_alive()
+        self._no_options("now")
+        self._driver.check_running()
         return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self._driver.moment)
 
     def random(self) -> float:
         """A float in [0, 1), the same on every replay (spec R7)."""
+        self._no_options("random")
         driver = self._driver
         return ids.drawn_random(driver.seed, driver.incarnation, *driver.draw())
 
     def uuid(self) -> UUID:
         """A version 4 UUID, the same on every replay (spec R7)."""
+        self._no_options("uuid")
         driver = self._driver
         return ids.drawn_uuid(driver.seed, driver.incarnation, *driver.draw())
 
     def patched(self, name: str) -> bool:
         """True where the new arm of a changed workflow is to be taken (spec R5)."""
+        self._no_options("patched")
         naming.check_key(name)
         return self._driver.patched(name)
 
@@ -267,7 +287,8 @@ class Step:
         """A small progress value that `ys show` and `ys list` print; rides on the next commit."""
         from yieldstar_cli import codec
 
-        self._driver.check_alive()
+        self._no_options("set_status")
+        self._driver.check_running()
         self._driver.status_value = codec.encode(value, Any, place="status", limit=4096)
 
     @property
@@ -285,9 +306,12 @@ class Step:
     def _performed(
         self, kind: Kind, fn: Callable[..., Any], args: Any, kwargs: Any, site: Site
     ) -> DurableHandle[Any]:
+        self._driver.check_running()
         options = self._options or _Options()
         definition = self._driver.definition
-        base = options.key or naming.function_key(fn)
+        base = naming.function_key(fn) if options.key is None else options.key
+        if not callable(fn):
+            raise naming.not_callable(fn)
         handle: DurableHandle[Any] = DurableHandle(self._driver, kind, base, "", site)
         timeout_ms = options.timeout_ms
         if timeout_ms is None and definition.timeout is not None:
@@ -319,7 +343,7 @@ class Step:
 
     def _timer(self, base: str, due_at: int, label: str, site: Site) -> DurableHandle[None]:
         self._only_key(base)
-        self._driver.check_alive()
+        self._driver.check_running()
         key = self._options.key if self._options else None
         handle: DurableHandle[None] = DurableHandle(
             self._driver, Kind.TIMER, key or base, label, site
@@ -349,6 +373,8 @@ class Step:
         if not isinstance(coroutine, Coroutine):
             raise TypeError(f"expected a coroutine or a handle, not {type(coroutine).__name__}")
         base = key or naming.coroutine_key(coroutine)
+        if isinstance(coroutine, Operation):
+            coroutine.adopt()
         return driver.spawn(branch, coroutine, base)
 
     def _only_key(self, name: str) -> None:

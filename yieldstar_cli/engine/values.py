@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from yieldstar_cli.model import Entry
 
 
-@lru_cache(maxsize=4096)
 def result_type(fn: Callable[..., Any]) -> Any:
     """The annotated return type of a step's function, or Any where it names none.
 
     Raises TypeError where the annotation names something that the module does not have.
     """
+    try:
+        hash(fn)
+    except TypeError:
+        return _result_type.__wrapped__(fn)
+    return _result_type(fn)
+
+
+@lru_cache(maxsize=4096)
+def _result_type(fn: Callable[..., Any]) -> Any:
     if "return" not in (getattr(fn, "__annotations__", None) or {}):
         return Any
     try:
@@ -37,6 +45,9 @@ def encode_result(value: object, result_type: Any, place: str) -> tuple[bool, st
         return True, codec.encode(value, result_type, place=place)
     except UnserializableValue as error:
         return False, failures.encode_error(error)
+    except Exception as error:  # code of the value's own class, run to see what it is
+        unusable = UnserializableValue(place, f"{type(error).__name__}: {error}")
+        return False, failures.encode_error(unusable)
 
 
 def revive(

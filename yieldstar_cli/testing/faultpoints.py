@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yieldstar_cli.storage.contract import Reply, Storage, Writer
-from yieldstar_cli.worker.ports import Cancellable, Loop, Performers, StepCall, StepEnd
+from yieldstar_cli.worker.ports import Cancellable, Loop, Performed, Performers, StepCall, StepEnd
 
 
 class Killed(BaseException):
@@ -55,18 +55,31 @@ class FaultPoints:
 
 
 class FaultyWriter:
-    """A writer with a fault point before and after every commit."""
+    """A writer with a fault point before and after every commit.
 
-    def __init__(self, writer: Writer, points: FaultPoints) -> None:
+    `commit_ms` is how long an answer takes to come back, in virtual milliseconds: things may
+    happen meanwhile.
+    """
+
+    def __init__(self, writer: Writer, points: FaultPoints, loop: Loop, commit_ms: int = 0) -> None:
         self._writer = writer
         self._points = points
+        self._loop = loop
+        self._commit_ms = commit_ms
 
     def submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
         """As Writer.submit."""
         number = self._points.commit()
         self._points.reach(f"commit:{number}:before")
-        self._writer.submit(request, reply)
+        self._writer.submit(request, self._later(reply) if self._commit_ms else reply)
         self._points.reach(f"commit:{number}:after")
+
+    def _later(self, reply: Reply) -> Reply:
+        def late(value: Any, error: BaseException | None) -> None:
+            at = self._loop.now_ms() + self._commit_ms
+            self._loop.call_at(at, lambda: reply(value, error))
+
+        return late
 
     def close(self) -> None:
         """As Writer.close."""
@@ -91,7 +104,7 @@ class FaultyPerformers:
         self._loop = loop
         self._duration = duration
 
-    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Cancellable:
+    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Performed:
         """As Performers.start."""
         self._points.reach(f"call:{call.step_key}:before")
 
@@ -114,11 +127,12 @@ class FaultyPerformers:
 
 
 class _Later:
-    """A call that begins after a while, or never."""
+    """A call whose function runs when its span is over; it counts as started at once."""
 
-    def __init__(self, loop: Loop, span_ms: int, begin: Callable[[], Cancellable]) -> None:
+    def __init__(self, loop: Loop, span_ms: int, begin: Callable[[], Performed]) -> None:
         self._begin = begin
-        self._under_way: Cancellable = loop.call_at(loop.now_ms() + span_ms, self._run)
+        self.started_at: int | None = loop.now_ms()
+        self._under_way: Cancellable = loop.call_at(self.started_at + span_ms, self._run)
 
     def _run(self) -> None:
         self._under_way = self._begin()

@@ -66,7 +66,7 @@ class Bench:
 
     `crash()` forgets everything that a killed process forgets. Use it as a context manager, or
     give `path` to keep the file. `duration` says how long each step call takes, in virtual
-    milliseconds (default: no time at all).
+    milliseconds (default: no time at all), `commit_ms` how long the answer to a commit takes.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Bench:
         chance: Chance | None = None,
         residents: int = 10_000,
         duration: Callable[[StepCall], int] | None = None,
+        commit_ms: int = 0,
     ) -> None:
         self.clock = clock or ManualClock()
         self.points = FaultPoints()
@@ -88,6 +89,7 @@ class Bench:
         self._chance = chance or SystemChance()
         self._limits = Limits(residents=residents)
         self._duration = duration
+        self._commit_ms = commit_ms
         self.definitions = {
             (w.definition.workflow_id, w.definition.version): w.definition for w in workflows
         }
@@ -144,7 +146,7 @@ class Bench:
         performers = InlinePerformers(self.loop, self.fakes)
         worker = Dispatcher(
             loop=self.loop,
-            writer=FaultyWriter(writer, self.points),
+            writer=FaultyWriter(writer, self.points, self.loop, self._commit_ms),
             storage=storage,
             performers=FaultyPerformers(performers, self.points, self.loop, self._duration),
             marks=NoMarks(),

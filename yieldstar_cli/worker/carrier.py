@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from yieldstar_cli import failures
 from yieldstar_cli.engine import attempts, values
 from yieldstar_cli.engine.operations import DurableHandle, State
-from yieldstar_cli.errors import CodeFault, StaleDelivery, StepTimeout, UnserializableValue
+from yieldstar_cli.errors import CodeFault, StaleDelivery, StepTimeout
 from yieldstar_cli.model import (
     Attempt,
     Claimed,
@@ -26,7 +26,7 @@ from yieldstar_cli.model import (
     Suspended,
     Wait,
 )
-from yieldstar_cli.worker.ports import Cancellable, Event, StepCall, StepEnd
+from yieldstar_cli.worker.ports import Cancellable, Event, Performed, StepCall, StepEnd
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
@@ -75,7 +75,7 @@ class _Running:
 
     started_at: int
     attempt: int
-    performed: Cancellable
+    performed: Performed
     asynchronous: bool
     timer: Cancellable | None = None
 
@@ -91,7 +91,8 @@ class Carrier:
         self.scheduled = False
         self._result_type = result_type
         self._running: dict[DurableHandle[Any], _Running] = {}
-        self._ended: list[tuple[DurableHandle[Any], StepEnd, str]] = []
+        #: Attempts that ended and are not applied yet: they must not start again meanwhile.
+        self._ended: dict[DurableHandle[Any], tuple[StepEnd, str]] = {}
         self._committing = False
         self._timer: Cancellable | None = None
         self._waits: tuple[Wait, ...] = ()
@@ -148,9 +149,9 @@ class Carrier:
     def _apply_ready(self, now: int) -> list[Attempt]:
         """Apply what is ready, one by one, in the order in which it became ready (spec O6)."""
         ready: list[tuple[int, int, int, DurableHandle[Any], StepEnd | None, str]] = []
-        for handle, end, how in self._ended:
+        for handle, (end, how) in self._ended.items():
             ready.append((end.ended_at, handle.await_seq or 1 << 60, handle.seq, handle, end, how))
-        self._ended = []
+        self._ended = {}
         for handle in self.driver.open.values():
             if handle.kind is Kind.TIMER and handle.waiters:
                 assert handle.due_at is not None
@@ -172,7 +173,7 @@ class Carrier:
     def _apply_end(
         self, handle: DurableHandle[Any], end: StepEnd, how: str, now: int, tries: list[Attempt]
     ) -> None:
-        attempt = handle.attempts + 1
+        attempt = handle.attempts + (not end.never_ran)
         if isinstance(end.error, CodeFault):
             self.driver.fault = self.driver.fault or end.error
             return
@@ -233,12 +234,8 @@ class Carrier:
         driver = self.driver
         if driver.error is not None:
             return Failed(failures.encode_error(driver.error))
-        try:
-            from yieldstar_cli import codec
-
-            return Completed(codec.encode(driver.value, self._result_type, place="result"))
-        except UnserializableValue as error:
-            return Failed(failures.encode_error(error))
+        ok, text = values.encode_result(driver.value, self._result_type, "result")
+        return Completed(text) if ok else Failed(text)
 
     def _round(self, tries: list[Attempt], outcome: Outcome | None) -> Round:
         driver = self.driver
@@ -348,6 +345,7 @@ class Carrier:
             for handle in self.driver.open.values()
             if handle.work is not None
             and handle not in self._running
+            and handle not in self._ended
             and (handle.retry_at is None or handle.retry_at <= now)
         ]
 
@@ -367,7 +365,8 @@ class Carrier:
         assert work is not None, "only steps and polls start"
         early = attempts.expired(handle, now)
         if early is not None:
-            self._ended.append((handle, StepEnd(None, early, now, now), "timeout"))
+            end = StepEnd(None, early, now, now, never_ran=True)
+            self._ended[handle] = (end, "timeout")
             return
         attempt = handle.attempts + 1
         call = StepCall(
@@ -384,14 +383,17 @@ class Carrier:
         running = _Running(now, attempt, _Nothing(), call.asynchronous)
         self._running[handle] = running
         self._say("step_started", step_key=handle.key, attempt=attempt)
-        limit = attempts.limit_ms(handle, now)
-        if limit is not None:
-            running.timer = self.host.loop.call_at(
-                now + limit, lambda: self._timed_out(handle, running)
-            )
         running.performed = self.host.performers.start(
             call, lambda end: self._step_ended(handle, running, end)
         )
+        self._limit(handle, running)
+
+    def _limit(self, handle: DurableHandle[Any], running: _Running) -> None:
+        """Look at the attempt's time again when it may be over."""
+        now = self.host.loop.now_ms()
+        at = attempts.must_end_at(handle, running.performed.started_at, now)
+        if at is not None and self._running.get(handle) is running:
+            running.timer = self.host.loop.call_at(at, lambda: self._timed_out(handle, running))
 
     def _step_ended(self, handle: DurableHandle[Any], running: _Running, end: StepEnd) -> None:
         if running.timer is not None:
@@ -403,17 +405,23 @@ class Carrier:
             self._say("dropped", step_key=handle.key, attempt=running.attempt)
             return
         how = "timeout" if isinstance(end.error, StepTimeout) else "error"
-        self._ended.append((handle, end, how))
+        self._ended[handle] = (end, how)
         self.host.schedule(self)
 
     def _timed_out(self, handle: DurableHandle[Any], running: _Running) -> None:
         if self._running.get(handle) is not running or self.over:
             return
-        running.performed.cancel()
         now = self.host.loop.now_ms()
-        seconds = (now - running.started_at) / 1000
+        began = running.performed.started_at
+        at = attempts.must_end_at(handle, began, now)
+        if at is None or now < at:
+            self._limit(handle, running)
+            return
+        running.performed.cancel()
+        started_at = running.started_at if began is None else began
+        seconds = (now - started_at) / 1000
         error = StepTimeout(f"{handle.key} took longer than {seconds:g} s (try {running.attempt})")
-        self._step_ended(handle, running, StepEnd(None, error, running.started_at, now))
+        self._step_ended(handle, running, StepEnd(None, error, started_at, now))
 
     def _stop_withdrawn(self) -> None:
         """Async steps of cancelled branches stop; sync ones run on and hold the delivery open."""
@@ -538,6 +546,8 @@ class Carrier:
 
 class _Nothing:
     """Stands for an attempt that has not been handed over yet."""
+
+    started_at: int | None = None
 
     def cancel(self) -> None:
         """Nothing to call off."""

@@ -259,6 +259,7 @@ class Dispatcher:
         for claimed in found:
             self._begin(claimed)
         self._claiming = False
+        self._drop_residents()
         again, self._claim_again = self._claim_again, False
         if again or found:
             self.loop.post(self.poll)
@@ -378,12 +379,11 @@ class Dispatcher:
         driver = carrier.driver
         if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
             self._residents[number] = _Resident(driver, carrier.claimed.incarnation, carrier.waits)
-            if len(self._residents) > self.limits.residents and not self._claiming:
-                _, oldest = self._residents.popitem(last=False)
-                oldest.driver.drop()
+            self._drop_residents()
             if not self.stopping and outcome.due_at is not None:
                 self._sleep_until(outcome.due_at)
-        elif not driver.finished or outcome is None:
+        else:
+            # Also when it has finished: what still hangs on it is no place to go on from.
             driver.drop()
         if outcome is not None:
             self._troubles.pop(number, None)
@@ -391,6 +391,12 @@ class Dispatcher:
             self.loop.post(self.poll)
         else:
             self._tell_idle()
+
+    def _drop_residents(self) -> None:
+        """Keep no more than the limit; not while a claim counts on those there are."""
+        while len(self._residents) > self.limits.residents and not self._claiming:
+            _, oldest = self._residents.popitem(last=False)
+            oldest.driver.drop()
 
     # --- sleeping ----------------------------------------------------------------------------
 

@@ -20,6 +20,15 @@ class Cancellable(Protocol):
         ...
 
 
+class Performed(Cancellable, Protocol):
+    """A user function that was handed over to be run."""
+
+    @property
+    def started_at(self) -> int | None:
+        """When it was entered; None while it waits for its turn."""
+        ...
+
+
 class Loop(Protocol):
     """One thread that runs callbacks in order, and knows the time."""
 
@@ -55,7 +64,7 @@ class StepCall:
 class Performers(Protocol):
     """Where user functions run: the event loop, threads."""
 
-    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Cancellable:
+    def start(self, call: StepCall, done: Callable[[StepEnd], None]) -> Performed:
         """Run `call`; `done` is called on the loop's thread, exactly once, unless cancelled.
 
         Cancelling stops an async step at its next await; a sync step runs on in its thread and
