@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,8 +72,13 @@ class Worker:
             time.sleep(every_s)
 
     def ended(self) -> Ended:
-        """Wait for its end, which must be a clean one."""
-        _, status, used = os.wait4(self._process.pid, 0)
+        """Wait for its end, which must be a clean one, and not for ever."""
+        patience = threading.Timer(PATIENCE_S, self._process.kill)
+        patience.start()
+        try:
+            _, status, used = os.wait4(self._process.pid, 0)
+        finally:
+            patience.cancel()
         self._process.returncode = os.waitstatus_to_exitcode(status)
         if self._process.returncode != 0:
             raise BenchmarkFailed(f"ys worker exited {self._process.returncode}: {self._words()}")

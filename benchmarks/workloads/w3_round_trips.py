@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from figures import Figure, percentile
-from scene import BenchmarkFailed, Scene, fresh_scene
+from scene import PATIENCE_S, BenchmarkFailed, Scene, fresh_scene
 from sizes import Sizes
 
 from yieldstar_cli.runtime import Runtime
@@ -43,14 +43,18 @@ def round_trips(runtime: Runtime, count: int) -> list[float]:
 
 def _inside(scene: Scene, count: int) -> list[float]:
     script = str(Path(__file__).with_name("w3_inside.py"))
-    done = subprocess.run(
-        [sys.executable, script, str(scene.db), str(scene.workflows), str(count)],
-        cwd=scene.root,
-        env=scene.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, script, str(scene.db), str(scene.workflows), str(count)],
+            cwd=scene.root,
+            env=scene.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchmarkFailed("client and worker in one process: not done in time") from None
     if done.returncode != 0:
         raise BenchmarkFailed(f"client and worker in one process: {done.stderr[-2_000:]}")
     return [float(value) for value in json.loads(done.stdout)]
