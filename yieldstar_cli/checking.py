@@ -20,6 +20,7 @@ from yieldstar_cli.errors import (
     UsageError,
     WorkflowImportFailed,
 )
+from yieldstar_cli.failures_text import storable
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
 from yieldstar_cli.project import Project
 from yieldstar_cli.trust import Trust
@@ -143,7 +144,7 @@ def read_catalog(storage: Storage | None, directory: Path, *, trust: Trust) -> C
 
     trust.check(directory)
     directory = directory.resolve()
-    present = {str(path): state_of(path) for path in source_files(directory)}
+    present = {storable(str(path)): state_of(path) for path in source_files(directory)}
     cached = {} if storage is None else {m.path: m for m in storage.catalog.modules(str(directory))}
     changed = {
         path
@@ -181,7 +182,9 @@ def _loaded(
     chosen = [
         path
         for path in modules.workflow_files(directory)
-        if path in stale or str(path) not in cached or stale & _imported(path, directory)
+        if storable(str(path)) in changed
+        or storable(str(path)) not in cached
+        or stale & _imported(path, directory)
     ]
     registry = Registry(directory, trust)
     registry.load(chosen)

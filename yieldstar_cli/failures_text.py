@@ -15,6 +15,11 @@ def message_of(error: BaseException, limit: int = MAX_TEXT) -> str:
     return bounded(text, limit)
 
 
+def storable(text: str) -> str:
+    """`text` with lone surrogates escaped: those of file names and sources that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def bounded(text: str, limit: int, *, tail: bool = False) -> str:
     """`text` without lone surrogates and at most about `limit` bytes, saying what is missing.
 

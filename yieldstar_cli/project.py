@@ -87,13 +87,12 @@ def find_project(
         (CONFIG, written.get("workflows"), root),
         default=root / WORKFLOWS,
     )
+    found_there = workflows_origin != "default" or os.path.isdir(workflows_path)
     return Project(
         root=root,
-        db=db_path,
+        db=utf8_path(db_path),
         db_origin=db_origin,
-        workflows=workflows_path
-        if workflows_origin != "default" or os.path.isdir(workflows_path)
-        else None,
+        workflows=utf8_path(workflows_path) if found_there else None,
         workflows_origin=workflows_origin,
         settings=settings,
         config=config,
@@ -162,6 +161,19 @@ def _chosen(*offers: tuple[str, str | Path | None, Path], default: Path) -> tupl
                 raise UsageError(f"{origin}: {str(value)!r} is not a path")
             return Path(os.path.normpath(base / os.path.expanduser(value))), origin
     return default, "default"
+
+
+def utf8_path(path: Path) -> Path:
+    """`path`, if it is UTF-8: the database names it, and SQLite opens no other."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"the path {str(path)!r} is not UTF-8",
+            why=("SQLite opens no such file. Nothing was done.",),
+            remedy=("rename the directory", "--db PATH"),
+        ) from None
+    return path
 
 
 # --- ys.toml ---------------------------------------------------------------------------------

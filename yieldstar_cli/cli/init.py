@@ -14,6 +14,7 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import open_writing, project_of
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.project import utf8_path
 
 EXAMPLES = ("ys init", "ys init shop --bare")
 EXITS = (exits.DONE, exits.REFUSED, exits.DATABASE)
@@ -59,6 +60,7 @@ def command(
     """
     call = call_of(context)
     root = Path(call.settings.directory or ".") / (where or "")
+    utf8_path(root.resolve())
     hello = root / "workflows" / "hello.py"
     _refuse_what_is_in_the_way(root, hello, bare)
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yieldstar_cli.engine import modules
+from yieldstar_cli.failures_text import storable
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def to_module_infos(registry: Registry) -> list[ModuleInfo]:
         loaded = path in registry.files
         infos.append(
             ModuleInfo(
-                path=path,
+                path=storable(path),
                 mtime_ns=state[0],
                 size=state[1],
                 error="; ".join(errors[path]) if path in errors else None,
@@ -56,7 +57,7 @@ def _info(definition: Definition) -> WorkflowInfo:
         version=definition.version,
         file=definition.file,
         line=definition.line,
-        doc=definition.doc,
+        doc=storable(definition.doc),
         params_description=params.describe(definition.params_type),
         params_schema=params.schema(definition.params_type),
         result_schema=params.schema(definition.result_type),

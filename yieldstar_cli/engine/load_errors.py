@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.failures_text import bounded, message_of, storable
 
 #: Where our own code is: its frames are left out of a module's traceback.
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
+#: How much of a module's own message is kept, in bytes.
+_MESSAGE_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +37,23 @@ def load_error(path: Path, error: BaseException) -> LoadError:
             line, culprit = frame.lineno or 0, ""
         elif Path(frame.filename).parent == path.parent:
             culprit = f"{Path(frame.filename).name} line {frame.lineno}: "
-    return LoadError(str(path), line, culprit + sentence(error), _own_traceback(error))
+    told = storable(culprit) + sentence(error)
+    return LoadError(str(path), line, told, storable(_own_traceback(error)))
 
 
 def sentence(error: BaseException) -> str:
     """One sentence: the error's name and message, or ours with its remedies."""
+    return bounded(_sentence(error), _MESSAGE_BYTES)
+
+
+def _sentence(error: BaseException) -> str:
     if isinstance(error, YieldstarError):
         remedy = f". Remedy: {' or '.join(error.remedy)}" if error.remedy else ""
         return error.message + remedy
     if isinstance(error, SystemExit):
         return f"it exits when it is loaded: SystemExit({error.code!r})"
-    said = error.msg if isinstance(error, SyntaxError) else _said(error)
+    said = error.msg if isinstance(error, SyntaxError) else message_of(error, _MESSAGE_BYTES)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _said(error: BaseException) -> str:
-    with suppress(Exception):
-        return str(error)
-    return "(its message could not be made)"
 
 
 def _own_traceback(error: BaseException) -> str:

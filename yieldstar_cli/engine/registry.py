@@ -17,6 +17,7 @@ from yieldstar_cli.engine import authoring, modules
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.load_errors import LoadError, load_error, sentence
 from yieldstar_cli.errors import UsageError
+from yieldstar_cli.failures_text import storable
 from yieldstar_cli.trust import Trust
 
 #: A workflow's name and version.
@@ -89,6 +90,10 @@ class Registry:
                 seen[str(path)] = state if seen.get(str(path), state) == state else None
         return seen
 
+    def broken(self) -> list[tuple[str, str]]:
+        """The file and the reason of each of `errors`, as they can be stored."""
+        return [(storable(error.file), error.message) for error in self.errors]
+
     def own_errors(self) -> list[LoadError]:
         """What is wrong with single files, conflicts between them left aside."""
         found = []
@@ -149,6 +154,9 @@ class Registry:
         reason = modules.shadowed(path.stem)
         if reason is not None:
             message = f"{path.name} would shadow another module: {reason}. Rename the file."
+            return _Loaded(path, states, kept, LoadError(str(path), 0, message))
+        if storable(path.name) != path.name:
+            message = "its name is not UTF-8, so nothing could refer to it. Rename the file."
             return _Loaded(path, states, kept, LoadError(str(path), 0, message))
         try:
             module, declared = _execute(loading, path)

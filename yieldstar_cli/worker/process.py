@@ -356,8 +356,9 @@ class _Process:
     # --- code that changes ---------------------------------------------------------------------
 
     def _describe(self) -> None:
-        broken = [(error.file, error.message) for error in self._registry.errors]
-        self._storage.workers.describe(self._number, self._dispatcher.names, broken)
+        self._storage.workers.describe(
+            self._number, self._dispatcher.names, self._registry.broken()
+        )
 
     def _end_code_holds(self, quiet_ms: int) -> None:
         states = {key: d.module_state for key, d in self._dispatcher.definitions.items()}
@@ -378,7 +379,7 @@ class _Process:
     def _after_reload(self) -> None:
         """Tell the file what is loaded now; holds for faults of the changed code end (E12)."""
         number, names = self._number, self._dispatcher.names
-        broken = [(error.file, error.message) for error in self._registry.errors]
+        broken = self._registry.broken()
         states = {key: d.module_state for key, d in self._dispatcher.definitions.items()}
         now, registry = self._loop.now_ms(), self._registry
 
