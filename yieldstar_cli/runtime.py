@@ -136,6 +136,7 @@ class Runtime:
                 at=None if at is None else moment_of(at),
                 version=target.version,
             )
+            ring_workers(storage, self._project.db)
         return ExecutionRef(record.execution_id, target.result_type)
 
     def get(self, execution: str | ExecutionRef[Any]) -> ExecutionRecord | None:
@@ -179,7 +180,9 @@ class Runtime:
         Source: RFC 001, Wakes; spec E6, E12.
         """
         with self._working() as storage:
-            return storage.executions.wake(str(execution), None if at is None else moment_of(at))
+            answer = storage.executions.wake(str(execution), None if at is None else moment_of(at))
+            ring_workers(storage, self._project.db)
+            return answer
 
     def close(self) -> None:
         """Close the database; again is harmless."""
@@ -247,6 +250,16 @@ def open_runtime(
     project = find_project(db=db, workflows=workflows)
     trust = Trust(tuple(Path(directory).resolve() for directory in trust_dirs))
     return Runtime(open_storage(project, create=True, trust=trust), project, trust=trust)
+
+
+def ring_workers(storage: Storage, database: Path) -> None:
+    """Tell the living workers that something became due; never an error (spec K3)."""
+    from yieldstar_cli.doorbell import ring
+
+    with suppress(StorageError):
+        slots = [row.slot for row in storage.workers.all(living=True)]
+        if slots:
+            ring(str(database.resolve()), slots)
 
 
 def open_storage(

@@ -55,6 +55,7 @@ def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admit
     """Admit the execution, or give the one that `--if-exists` accepts in its place."""
     ready = _checked(call, project, storage, asked)
     from yieldstar_cli.codec import Json
+    from yieldstar_cli.runtime import ring_workers
 
     try:
         record = storage.executions.admit(
@@ -78,6 +79,7 @@ def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admit
             why=("An I/O error struck in the commit: it may or may not stand.", *error.why),
             remedy=(f"This tells: {look}",),
         ) from error
+    ring_workers(storage, project.db)
     return Admitted(record, created=True)
 
 

@@ -31,6 +31,8 @@ def command(
     It ends a hold and lets a poisoned execution be tried again. It fires no timer early: what
     still waits goes on waiting. Prints requested, or ignored for one that has ended.
     """
+    from yieldstar_cli.runtime import ring_workers
+
     call = call_of(context)
     wake_at = read_moment("--at", at, call.clock.now_ms())
     words = identify.words_of(execution_ids or [], literals or [])
@@ -52,6 +54,7 @@ def command(
         )
         if not call.settings.json:
             _print(call, record, answer, wake_at)
+    ring_workers(storage, project.db)
     if call.settings.json:
         call.print_document(answers[0] if len(words) == 1 else answers)
     requested = any(answer["answer"] == "requested" for answer in answers)

@@ -93,6 +93,7 @@ class Dispatcher:
         self._carriers: dict[int, Carrier] = {}
         self._residents: OrderedDict[int, _Resident] = OrderedDict()
         self._scheduled: list[Carrier] = []
+        self._left: list[Driver] = []
         self._flushing = False
         self._claiming = False
         self._claim_again = False
@@ -382,6 +383,9 @@ class Dispatcher:
             self._drop_residents()
             if not self.stopping and outcome.due_at is not None:
                 self._sleep_until(outcome.due_at)
+        elif self.stopping:
+            # The process is leaving: nothing is finalised (spec R6).
+            self._left.append(driver)
         else:
             # Also when it has finished: what still hangs on it is no place to go on from.
             driver.drop()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from yieldstar_cli import clock as clocks
 from yieldstar_cli import ids
 from yieldstar_cli.checking import refresh_catalog
+from yieldstar_cli.doorbell import Bell
 from yieldstar_cli.engine.registry import Registry, load_directory
 from yieldstar_cli.errors import CommitUnknown, NoWorkflows, StorageError
 from yieldstar_cli.runtime import open_storage
@@ -39,11 +40,13 @@ from yieldstar_cli.worker.watch import Stepping
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
+    from yieldstar_cli.model import WorkerRow
     from yieldstar_cli.worker.carrier import Carrier
     from yieldstar_cli.worker.options import WorkerOptions
 
-#: How often another's commit is looked for: what a trigger from another process waits for.
-LOOK_MS = 10
+#: How often others' commits are looked for where the bell was not heard; without a bell.
+LOOK_MS = 50
+LOOK_WITHOUT_BELL_MS = 10
 #: How often the workflow files are looked at.
 MODULES_MS = 1_000
 #: How old a try must be before a worker's start tries a fault of the code again (spec E12).
@@ -136,7 +139,9 @@ class _Process:
                     dead.row.number, dead.how, dead.marked, max_deaths=Limits().deaths
                 )
         nonce = chance.seed()
-        slot = self._lock.acquire(nonce)
+        # Not the slots of workers whose end nobody has noticed yet: their marks are read then.
+        slot = self._lock.acquire(nonce, avoid={row.slot for row in self._unburied(now)})
+        self._bell = Bell(str(Path(path).resolve()), slot)
         self._marks.take(slot, nonce)
         host = socket.gethostname()
         self._name = self._options.name or f"{host}:{os.getpid()}"
@@ -154,8 +159,16 @@ class _Process:
         )
         install_guard(guarded_paths(path))
 
+    def _unburied(self, now: int) -> list[WorkerRow]:
+        living = self._storage.workers.all(living=True)
+        return [dead.row for dead in find_ended(living, self._lock, self._marks, now)]
+
     def _wire(self) -> None:
         self._loop = AsyncLoop(self._clock)
+        bell = self._bell.descriptor
+        self._look_ms = LOOK_WITHOUT_BELL_MS if bell is None else LOOK_MS
+        if bell is not None:
+            self._loop.asyncio_loop.add_reader(bell, self._rung)
         self._stepping = Stepping()
         self._performers = ThreadedPerformers(
             self._loop, self._clock, self._jobs, self._marks, talk=self._talk
@@ -233,6 +246,7 @@ class _Process:
 
     def close(self) -> None:
         """Give everything back; suspended coroutines are left as they are, never finalised."""
+        self._bell.close()
         self._keeper.stop()
         self._performers.close()
         self._writer.close()
@@ -245,6 +259,11 @@ class _Process:
         _keep_for_ever(self._dispatcher)
         self._storage.close()
 
+    def _rung(self) -> None:
+        """Somebody committed something that is due."""
+        self._bell.heard()
+        self._loop.post(self._dispatcher.poll)
+
     def _look(self) -> None:
         """Look for other processes' commits, and go on looking."""
         if self._writer.fatal is not None:
@@ -256,7 +275,7 @@ class _Process:
             self._dispatcher.poll()
         self._reap_suspects()
         if not self._done:
-            self._loop.call_at(self._loop.now_ms() + LOOK_MS, self._look)
+            self._loop.call_at(self._loop.now_ms() + self._look_ms, self._look)
 
     def _idle(self) -> None:
         """Nothing is under way and nothing is due now."""

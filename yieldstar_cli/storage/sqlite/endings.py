@@ -8,7 +8,7 @@ from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import StaleDelivery
 from yieldstar_cli.model import Delivery, Outcome, Round, Suspended
 from yieldstar_cli.storage.sqlite import records
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
@@ -83,8 +83,8 @@ UPDATE executions
  WHERE n = :n
 """
 # Told while the delivery goes on; its acknowledgement clears it.
-OPEN_PROBLEM = "SELECT problem FROM executions" + _LIVE
-NOTE = "UPDATE executions SET problem = :problem" + _LIVE
+OPEN_PROBLEM = joined("SELECT problem FROM executions", _LIVE)
+NOTE = joined("UPDATE executions SET problem = :problem", _LIVE)
 FIND_NUMBER = "SELECT n FROM executions WHERE execution_id = :execution_id"
 
 
