@@ -360,7 +360,7 @@ def test_the_exit_statuses_are_those_of_the_command() -> None:
 def test_the_files_are_those_that_a_worker_makes(tmp_path: Path) -> None:
     """spec K5: with mode 0600."""
     text = README.read_text(encoding="utf-8").partition("## Files")[2]
-    named = set(re.findall(r"`(ys\.db[\w-]*)`", text))
+    named = set(re.findall(r"`(ys\.db[\w-]*)`", text.partition("```")[0]))
     place = Place(tmp_path / "project")
     worker = subprocess.Popen(["ys", "worker", "--for", "1s"], cwd=place.root, env=place.env)
 
