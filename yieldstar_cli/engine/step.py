@@ -153,7 +153,7 @@ class Step:
         work = handle.work
         assert work is not None
         work.every_ms = max(0, clock.span_ms(every, what="every"))
-        if attempts is not None and (isinstance(attempts, bool) or attempts < 1):
+        if attempts is not None and (type(attempts) is not int or attempts < 1):
             raise ValueError(f"attempts must be 1 or more: {attempts!r}")
         work.max_attempts = attempts
         if isinstance(until, datetime):

@@ -96,6 +96,7 @@ class Carrier:
         self._committing = False
         self._timer: Cancellable | None = None
         self._waits: tuple[Wait, ...] = ()
+        self._status = claimed.status_value_json
         self._begun_at = host.loop.now_ms()
 
     @property
@@ -136,7 +137,10 @@ class Carrier:
             if self._startable(now):
                 release = self.host.stopping
             else:
-                outcome = Suspended(self._next_moment())
+                moment = self._next_moment()
+                if moment is None or moment > now or self.host.stopping:
+                    outcome = Suspended(moment)
+                # Else what was applied led to a wait that is ready: another round (R10).
         self._stop_withdrawn()
         changes = self._round(tries, outcome)
         if release:
@@ -242,6 +246,10 @@ class Carrier:
         entries, driver.fresh = tuple(driver.fresh), []
         logs, driver.fresh_logs = tuple(driver.fresh_logs), []
         status, driver.status_value = driver.status_value, None
+        if status == self._status:
+            status = None  # set again by the replay
+        elif status is not None:
+            self._status = status
         terminal = outcome is not None and not isinstance(outcome, Suspended)
         waits: tuple[Wait, ...] = () if terminal else self._open_waits()
         changed = waits != self._waits
