@@ -43,10 +43,10 @@ class Disk:
 
     def before(self, what: str, name: str) -> None:
         """An operation is about to reach the disk."""
+        self.seen.append(f"{what} {name.rsplit('/', 1)[-1]}")
         if self.only is not None and not (what == self.only[0] and name.endswith(self.only[1])):
             return
         self.count += 1
-        self.seen.append(f"{what} {name.rsplit('/', 1)[-1]}")
         if self.first <= self.count <= self.last:
             self.fault(what, name)
 

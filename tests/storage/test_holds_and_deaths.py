@@ -239,7 +239,12 @@ def test_a_worker_is_buried_once(storage: SqliteStorage, clock: ManualClock) -> 
     delivery = claim_one(storage, clock.now_ms(), doomed)
 
     assert storage.workers.bury(doomed, "died", {delivery.number: 1}, max_deaths=1) == 1
-    assert storage.workers.bury(doomed, "died", {delivery.number: 1}, max_deaths=1) == 0
+    died_at = clock.now_ms()
+    clock.advance(500)
+    assert storage.workers.bury(doomed, "lease ended", {delivery.number: 1}, max_deaths=1) == 0
+    assert storage.workers.stop(doomed, "stopped") == 0
+    (row,) = storage.workers.all()
+    assert (row.how, row.stopped_at) == ("died", died_at)
 
     record = storage.executions.get("a")
     assert record is not None
@@ -326,6 +331,10 @@ def test_deaths_are_held_longer_and_longer(storage: SqliteStorage, clock: Manual
         if pause:
             assert record.held == Held(clock.now_ms(), clock.now_ms() + pause, "WORKER_DIED")
         clock.advance(pause)
+    kill(storage, clock, alone=True)
+    record = storage.executions.get("a")
+    assert record is not None
+    assert (record.deaths, record.poisoned_at) == (MAX_DEATHS, clock.now_ms())
 
 
 def test_a_suspect_is_claimed_only_as_one(

@@ -391,10 +391,13 @@ def test_a_commit_of_unknown_fate_is_settled(
         loop.take(1)
         first.close()
         disk.arm(broken, at=1, times=times, only=(what, "-wal"))
+        disk.seen.clear()
 
         writer.submit(counting, loop.reply)
 
         assert loop.take(1) == [("b", None)]
+        # What was read to decide was on the disk, not merely in the system's memory.
+        assert "sync ys.db" in disk.seen
         assert isinstance(trouble.next(), CommitUnknown)
         assert trouble.next() is None
         writer.submit(admitting("c"), loop.reply)
