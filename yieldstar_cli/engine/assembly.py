@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import codec
+from yieldstar_cli.engine import faults
 from yieldstar_cli.engine.driver import Driver
 from yieldstar_cli.engine.step import Step, StepEvent
 from yieldstar_cli.errors import CodeFault, ParamsFault, UndecodableRecord
@@ -75,9 +76,12 @@ def _params(definition: Definition, text: str) -> Any:
     try:
         return codec.decode(text, definition.params_type)
     except codec.DecodeError as error:
+        remedy = "give the new field a default, or put the old type back"
+        place = faults.at((definition.file, definition.line))
         raise ParamsFault(
-            f"the recorded params do not fit {definition.workflow_id} as it is now: {error}",
-            remedy="give the new field a default, or put the old type back",
+            f"the recorded params do not fit {definition.workflow_id} at {place} as it is now:"
+            f" {error}; {remedy}.",
+            remedy=remedy,
         ) from error
 
 

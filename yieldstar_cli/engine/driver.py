@@ -191,7 +191,7 @@ class Driver:
         except StopIteration as stop:
             self._ended(branch, stop.value, None)
         except CodeFault as fault:
-            self.fault = self.fault or fault
+            self.fault = self.fault or faults.placed(fault)
         except BaseException as error:  # whatever the author's code raises is data here
             self._ended(branch, None, error)
         else:

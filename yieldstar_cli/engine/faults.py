@@ -48,11 +48,13 @@ def diverged(entry: Entry, open_handles: Iterable[DurableHandle[Any]], finished:
         code = " and ".join(asked[:3])
     else:
         code = "nothing"
+    remedy = "put the code back, or keep the old key with step.using(key=...)"
     return Diverged(
         f"the code does not fit the history at entry {entry.position + 1}\n"
         f"  recorded: {entry.kind} {entry.step_key!r}\n"
-        f"  code:     {code}",
-        remedy="put the code back, or keep the old key with step.using(key=...)",
+        f"  code:     {code}\n"
+        f"  remedy:   {remedy}",
+        remedy=remedy,
     )
 
 
@@ -113,6 +115,20 @@ def misplaced_operation() -> CodeFault:
         " a step gets values, and returns one.",
         remedy="await it in the workflow function",
     )
+
+
+def placed(fault: CodeFault) -> CodeFault:
+    """`fault`, raised by a call in the author's code, with that line and with what to write."""
+    place = ""
+    step: TracebackType | None = fault.__traceback__
+    while step is not None:
+        if not step.tb_frame.f_code.co_filename.startswith(_HERE):
+            place = at((step.tb_frame.f_code.co_filename, step.tb_lineno))
+        step = step.tb_next
+    if not place or place in fault.message:
+        return fault
+    remedy = f"; {fault.remedy}" if fault.remedy else ""
+    return type(fault)(f"{place}: {fault.message}{remedy}", remedy=fault.remedy)
 
 
 def _innermost(coroutine: Any) -> tuple[str, str]:

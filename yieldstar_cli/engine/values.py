@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yieldstar_cli import codec, failures
+from yieldstar_cli.engine import faults
 from yieldstar_cli.errors import StepFailed, UndecodableRecord, UnserializableValue
 
 if TYPE_CHECKING:
@@ -62,8 +63,12 @@ def revive(
             return codec.decode(entry.value, work.result_type), None
         return None, failures.decode_error(entry.value, namespace)
     except codec.DecodeError as error:
+        remedy = "put back the type that it was recorded with"
         raise UndecodableRecord(
-            f"the recorded result of {entry.kind} {entry.step_key!r} no longer decodes: {error}"
+            f"the recorded result of {entry.kind} {entry.step_key!r}, entry {entry.position + 1},"
+            f" no longer decodes: {error}. {faults.at(handle.site)} asks for it;"
+            f" {remedy}.",
+            remedy=remedy,
         ) from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
-from yieldstar_cli.engine import attempts, values
+from yieldstar_cli.engine import attempts, faults, values
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import CodeFault, StaleDelivery, StepTimeout
 from yieldstar_cli.model import (
@@ -179,7 +179,7 @@ class Carrier:
     ) -> None:
         attempt = handle.attempts + (not end.never_ran)
         if isinstance(end.error, CodeFault):
-            self.driver.fault = self.driver.fault or end.error
+            self.driver.fault = self.driver.fault or faults.placed(end.error)
             return
         work = handle.work
         assert work is not None, "only steps and polls end"
