@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -58,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchmarkFailed as failure:
         print(f"the benchmark failed: {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     load["at the end"] = os.getloadavg()[0]
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print("load " + ", ".join(f"{value:.1f} {when}" for when, value in load.items()))
@@ -133,4 +136,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does: the worker is stopped and the databases are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
