@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass
 from datetime import datetime
@@ -28,7 +27,7 @@ def path_text(place: str, where: Where) -> str:
 
 def key_step(key: str) -> str:
     """The step to a dict's item: `.name`, or `["any text"]`."""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,60}", key):
+    if key.isascii() and key.isidentifier() and len(key) <= 61:
         return f".{key}"
     short = key if len(key) <= 60 else key[:60] + "…"
     return "[" + msgspec.json.encode(short).decode() + "]"

@@ -381,6 +381,21 @@ def test_a_function_that_does_not_come_to_its_next_await_is_reported_once_with_i
     ]
 
 
+def test_time_that_goes_into_large_values_is_not_told_of_as_slow_code():
+    """spec R12: a million keys take a second to decode, and no step can take that over."""
+    slow: list[str] = []
+    stepping = Stepping()
+    watch = LoopWatch(
+        VirtualLoop(ManualClock()), stepping, slow.append, 0,
+        check_ms=500, slow_ms=1_000, stuck_ms=300_000,
+    )  # fmt: skip
+    stepping.begin(lambda: "charge-order order-42", 0)
+
+    watch.tick(5_000)
+
+    assert slow == []
+
+
 def test_short_steps_of_many_functions_are_not_reported(bench):
     """spec R12: each is asked for itself."""
     for _ in range(20):
@@ -421,6 +436,7 @@ def test_an_async_step_that_blocks_the_loop_is_reported_with_its_line():
     thread.join()
 
     (text,) = said
+    assert place is not None
     assert place.startswith(f"{__file__}:")
     assert place.endswith(", in hold_in_thread")
     assert place in text

@@ -96,10 +96,13 @@ class LoopWatch:
         if stepping is not None:
             describe, since = stepping
             if now_ms - since > self._slow_ms and self._told is not stepping:
+                place = whereabouts(self._loop_thread)
+                if place is None:
+                    return  # The time goes into its values, not into its code.
                 self._told = stepping
                 self._slow(
                     f"{describe()} has not come to its next await for {_seconds(now_ms - since)}: "
-                    f"it is at {whereabouts(self._loop_thread)}; move that work into a step"
+                    f"it is at {place}; move that work into a step"
                 )
         elif self._silent_ms > 0:
             self._tell_if_held()
@@ -123,21 +126,13 @@ class LoopWatch:
             )
 
 
-def whereabouts(thread: int) -> str:
-    """The file and line at which the thread with this identity is.
+def whereabouts(thread: int) -> str | None:
+    """The file and line at which the thread with this identity is, in the author's own code.
 
-    The innermost place in the author's own code, which is what can be changed; where there is
-    none, the innermost outside this program; else "an unknown place".
+    The innermost, since it can be changed; None where no code of the author's runs.
     """
-    innermost = sys._current_frames().get(thread)
-    author = _author_frame(innermost)
-    if author is not None:
-        return _place(author)
-    while innermost is not None:
-        if not innermost.f_code.co_filename.startswith(_OURS):
-            return _place(innermost)
-        innermost = innermost.f_back
-    return "an unknown place"
+    author = _author_frame(sys._current_frames().get(thread))
+    return None if author is None else _place(author)
 
 
 def _author_frame(frame: FrameType | None) -> FrameType | None:
