@@ -526,4 +526,28 @@ def misnamed_numbers(module: Module, counts: Collection[str]) -> list[str]:
     return found
 
 
+def without_claim(all_modules: Sequence[Module]) -> list[str]:
+    """Every test claims something: it asserts, expects an error, or calls a helper that does."""
+    everything = [(module, function) for module in all_modules for function in functions(module)]
+    claiming = {"raises", "fail", "assert_type"}
+    while True:
+        more = {f.name for _, f in everything if f.name not in claiming and _claims(f, claiming)}
+        if not more:
+            break
+        claiming |= more
+    return [
+        module.at(function, f"{function.name} claims nothing")
+        for module, function in everything
+        if function.name.startswith("test_") and function.name not in claiming
+    ]
+
+
+def _claims(function: ast.AST, claiming: Collection[str]) -> bool:
+    return any(
+        isinstance(node, ast.Assert | ast.Raise)
+        or (isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] in claiming)
+        for node in ast.walk(function)
+    )
+
+
 Rule = Callable[[Sequence[Module]], list[str]]

@@ -31,7 +31,10 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.app import build
 from yieldstar_cli.cli.options import global_options
 from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import Workflow
+from yieldstar_cli.model import Suspended
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.testing import run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -434,6 +437,31 @@ def test_every_operation_that_the_readme_names_is_one() -> None:
 
     assert named - set(dir(Step)) == set()
     assert {name for name in dir(Step) if not name.startswith("_")} - named == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_target_of_make_that_a_document_names_is_one(document: str) -> None:
+    """What `make` is told to do in the documents, it can do."""
+    targets = set(re.findall(r"(?m)^([a-z]+):", text_of("Makefile")))
+    lines = re.findall(r"(?:`|^)make ((?:[a-z]+ ?)+)(?:`|  +#|$)", text_of(document), re.M)
+
+    assert {name for line in lines for name in line.split()} - targets == set()
+
+
+def test_the_test_that_contributing_shows_is_a_test(
+    storage: SqliteStorage, clock: ManualClock
+) -> None:
+    """CONTRIBUTING.md says how tests look."""
+    (shown,) = (b for b in blocks(ROOT / "CONTRIBUTING.md") if b.language == "python")
+    module: dict[str, Any] = {"Suspended": Suspended}
+    exec(shown.text, module)
+    (test,) = (value for name, value in module.items() if name.startswith("test_"))
+
+    test(storage, clock)
+
+    record = storage.executions.get("order-42")
+    assert record is not None
+    assert record.deliveries == 2
 
 
 def test_the_table_of_cases_is_current() -> None:

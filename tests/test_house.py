@@ -335,6 +335,48 @@ def test_every_rule_is_tried_on_something_that_breaks_it() -> None:
     assert {rule for rule, _, _ in BROKEN} == set(RULES)
 
 
+# --- the tests themselves ------------------------------------------------------------------------
+
+SUITE = [m for m in house.modules(ROOT / "tests") if m.name not in ("house", "test_house")]
+
+#: What no test may use, and tests that would: (rule, what is used, a test that uses it).
+UNUSED = {
+    "no test is skipped": (
+        r"(pytest\.)?(mark\.(skip|skipif|xfail)|skip|xfail|importorskip)",
+        "@pytest.mark.skip\ndef test_a(): ...",
+    ),
+    "no module of ours is mocked": (
+        r"(unittest\.)?mock(\..+)?|(Magic|Async)?Mock|mocker(\..+)?",
+        "from unittest import mock\nmock.patch('a')",
+    ),
+}
+
+
+#: What these claim is that nothing is raised.
+SILENT = {
+    "test_the_wrapper_alone_breaks_nothing",
+    "test_damaged_text_is_a_decode_error_and_nothing_else",
+    "test_a_database_may_lie_in_a_sticky_directory",
+}
+
+
+@pytest.mark.parametrize("rule", sorted(UNUSED))
+def test_of_the_tests_the_house_holds_that(rule: str) -> None:
+    """style: real files, real code; nothing is skipped."""
+    pattern, broken = UNUSED[rule]
+
+    assert house.called_only_in(SUITE, pattern, ()) == []
+    assert house.called_only_in([Module("test_x", broken)], pattern, ()) != []
+
+
+def test_every_test_can_fail() -> None:
+    """A test asserts, expects an error, or leaves both to a helper that it calls."""
+    empty = Module("test_x", "def test_nothing():\n    x = 1\n")
+
+    assert {line.split()[1] for line in house.without_claim(SUITE)} == SILENT
+    assert house.without_claim([empty]) == ["test_x:1: test_nothing claims nothing"]
+
+
 # --- exceptions stay few and needed --------------------------------------------------------------
 
 
