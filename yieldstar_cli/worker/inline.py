@@ -15,6 +15,18 @@ from yieldstar_cli.worker.ports import Loop, Marks, StepCall, StepEnd
 from yieldstar_cli.worker.run import Done, Run, State, never_awaited
 
 
+#: What a step function raises. Not Ctrl-C, nor what a test runner or a fault point raises to end
+#: the whole run: here they would hit the step.
+_STEP_ERRORS = (
+    Exception,
+    BaseExceptionGroup,
+    Cancelled,
+    GeneratorExit,
+    SystemExit,
+    asyncio.CancelledError,
+)
+
+
 class InlinePerformers:
     """Performers for the test kit and the simulator: one function at a time, on the loop's thread.
 
@@ -67,7 +79,7 @@ class InlinePerformers:
         error: BaseException | None = None
         try:
             value = run.context.run(self._call, call)
-        except (Exception, Cancelled, SystemExit, asyncio.CancelledError) as raised:
+        except _STEP_ERRORS as raised:
             error = raised
         finally:
             if self._marks:
