@@ -177,7 +177,7 @@ def normal(lines: list[str]) -> list[str]:
         (_SPAN, "SPAN"),
         (r"\S+/ys\.db", "DATABASE"),
         (r"(worker|running) [\w.-]+:\d+", r"\1 NAME"),
-        (r"\d+ workflows, \d+ slots", "N workflows"),
+        (r"\d+ workflows?, \d+ slots?", "N workflows"),
         (r"[━┄▏▎▍▌▋▊▉█▕]+", ""),
         (r"[ ]+", " "),
         (r" +\n", "\n"),

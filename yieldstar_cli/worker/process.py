@@ -230,7 +230,7 @@ class _Process:
         self._say(
             "started",
             text=f"{self._name} · {self._storage.path} · "
-            f"{len(self._dispatcher.names)} workflows, {self._jobs} slots",
+            f"{_count(len(self._dispatcher.names), 'workflow')}, {_count(self._jobs, 'slot')}",
         )
         self._keeper.start()
         if self._options.for_ms is not None:
@@ -438,6 +438,10 @@ class _Process:
 
     def _say(self, kind: str, text: str = "") -> None:
         self._talk(Event(at=self._clock.now_ms(), kind=kind, execution_id="", text=text))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _keep_for_ever(thing: object) -> None:
