@@ -18,7 +18,7 @@ from yieldstar_cli.storage.sqlite.translate import translate
 Durability = Literal["full", "normal"]
 
 #: How long a write waits for another process's transaction, in milliseconds.
-BUSY_TIMEOUT_MS = 5_000
+BUSY_TIMEOUT_MS = 10_000
 #: No row of ours is longer: a value of 16 MiB with room for escapes, and for a larger limit.
 LONGEST_ROW = 256 * 1024 * 1024
 
