@@ -86,6 +86,8 @@ class _Process:
         self._done = False
         self._ending = False
         self._handed_back = False
+        #: What keeps the writer from writing, while it does.
+        self._unwritable: BaseException | None = None
         self._stop_at: int | None = None
         self._linger_until: int | None = None
         self._stepped: Carrier | None = None
@@ -235,7 +237,7 @@ class _Process:
         self._keeper.start()
         if self._options.for_ms is not None:
             self._stop_at = self._begun_at + self._options.for_ms
-            self._loop.call_at(self._stop_at, self._stop)
+            self._loop.call_at(self._stop_at, self._time_is_over)
         with Signals(self._loop, self._signalled):
             self._changes = self._storage.changes()
             self._loop.post(self._dispatcher.poll)
@@ -302,6 +304,18 @@ class _Process:
             self._dispatcher.stop()
             if not self._dispatcher.busy:
                 self._done = True
+
+    def _time_is_over(self) -> None:
+        """`--for` has passed: let steps end, but do not wait for a file that takes no writes."""
+        self._stop()
+        self._loop.call_at(self._loop.now_ms() + self._grace_ms, self._leave_unwritten)
+
+    def _leave_unwritten(self) -> None:
+        if self._unwritable is not None and not self._done:
+            self._exit = getattr(self._unwritable, "exit_code", 1)
+            self._grace_over()
+        elif not self._done:
+            self._loop.call_at(self._loop.now_ms() + MODULES_MS, self._leave_unwritten)
 
     def _signalled(self, number: int) -> None:
         self._stop()
@@ -434,7 +448,12 @@ class _Process:
 
     def _trouble(self, error: BaseException | None) -> None:
         text = "the database can be written again" if error is None else str(error)
-        self._loop.post(lambda: self._say("trouble", text=text))
+
+        def told() -> None:
+            self._unwritable = error
+            self._say("trouble", text=text)
+
+        self._loop.post(told)
 
     def _say(self, kind: str, text: str = "") -> None:
         self._talk(Event(at=self._clock.now_ms(), kind=kind, execution_id="", text=text))
