@@ -20,8 +20,7 @@ from yieldstar_cli.worker.marks import MarksFile
 
 if TYPE_CHECKING:
     from yieldstar_cli.clock import Clock
-    from yieldstar_cli.storage.contract import Writer
-    from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+    from yieldstar_cli.storage.contract import Storage, Writer
 
 #: A worker of another boot or host whose lease ended this long ago is taken for gone.
 FORGOTTEN_MS = 600_000
@@ -34,18 +33,25 @@ class Place:
     """
 
     def __init__(
-        self, storage: SqliteStorage, clock: Clock, *, name: str | None, lease_ms: int, alone: bool
+        self,
+        storage: Storage,
+        path: str,
+        clock: Clock,
+        *,
+        name: str | None,
+        lease_ms: int,
+        alone: bool,
     ) -> None:
         self._storage = storage
         self._clock = clock
-        self.lock = LockFile(f"{storage.path}-lock")
-        self.marks = MarksFile(f"{storage.path}-marks")
+        self.lock = LockFile(f"{path}-lock")
+        self.marks = MarksFile(f"{path}-marks")
         for dead in self.gone():
             storage.workers.bury(dead.row.number, dead.how, dead.marked, max_deaths=Limits().deaths)
         nonce = ids.SystemChance().seed()
         # Not the slots of workers whose end nobody has noticed yet: their marks are read then.
         slot = self.lock.acquire(nonce, avoid={dead.row.slot for dead in self._ended()})
-        self.bell = Bell(str(Path(storage.path).resolve()), slot)
+        self.bell = Bell(str(Path(path).resolve()), slot)
         self.marks.take(slot, nonce)
         host = socket.gethostname()
         self.name = name or f"{host}:{os.getpid()}"
@@ -61,7 +67,7 @@ class Place:
             lease_until_at=clock.now_ms() + lease_ms,
             alone=alone,
         )
-        install_guard(guarded_paths(storage.path))
+        install_guard(guarded_paths(path))
 
     def gone(self, found: Sequence[DeadWorker] | None = None) -> list[DeadWorker]:
         """Workers whose claims are to be ended: the dead, and those long forgotten.

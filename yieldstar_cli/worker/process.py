@@ -71,6 +71,7 @@ class _Process:
         self._storage = self._open()
         self._place = Place(
             self._storage,
+            self._storage.path,
             self._clock,
             name=options.name,
             lease_ms=self._lease_ms,
@@ -82,7 +83,7 @@ class _Process:
     # --- setting up --------------------------------------------------------------------------
 
     def _open(self) -> SqliteStorage:
-        trust = Trust(tuple(Path(d).resolve() for d in self._options.trust_dirs))
+        trust = Trust(tuple(Path(os.path.realpath(d)) for d in self._options.trust_dirs))
         storage = open_storage(self._project, create=True, trust=trust)
         assert isinstance(storage, SqliteStorage), "a worker's leases and locks are SQLite's"
         return storage
