@@ -197,6 +197,10 @@ class CorruptFile(StorageError):
     code = "CORRUPT_FILE"
 
 
+class UnreadableText(CorruptFile):
+    """A row holds text that is not UTF-8; the others can be read."""
+
+
 class DatabaseBusy(StorageError):
     """Another process held the write lock for too long; nothing happened."""
 

@@ -473,7 +473,7 @@ def test_claims_read_an_index_and_not_the_table(storage: SqliteStorage) -> None:
     from yieldstar_cli.storage.sqlite import claims
 
     narrow = dict.fromkeys(
-        ("now", "worker", "limit", "only", "lapsed_at", "fewest", "most", "workflows"), 1
+        ("now", "worker", "limit", "only", "lapsed_at", "format", "fewest", "most", "workflows"), 1
     )
     for statement in (claims.CLAIM_DUE, claims.NEXT_DUE, claims.ANY_LAPSED, claims.LAPSED):
         plan = [row[3] for row in storage.db.rows(f"EXPLAIN QUERY PLAN {statement}", narrow)]

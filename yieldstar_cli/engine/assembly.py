@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import codec
+from yieldstar_cli.clock import LAST_MOMENT
 from yieldstar_cli.engine import faults
 from yieldstar_cli.engine.driver import Driver
 from yieldstar_cli.engine.step import Step, StepEvent
@@ -30,6 +31,27 @@ def assemble(definition: Definition, claimed: Claimed) -> Driver:
         started_at=claimed.started_at,
         log_count=claimed.log_count,
     )
+
+
+def damage(claimed: Claimed) -> CodeFault | None:
+    """What is wrong with the claimed history as rows, before it is asked what they say.
+
+    A gap would be read as another history: recorded steps would run again.
+    """
+    history, first = claimed.history, claimed.first_position
+    if [entry.position for entry in history] != list(range(first, claimed.operations)):
+        return UndecodableRecord(
+            f"the recorded history is damaged: of entries {first + 1} to {claimed.operations}"
+            f" there are {len(history)}, or not in one row",
+            remedy="restore a backup of the file",
+        )
+    for entry in history:
+        if not 0 <= entry.at <= LAST_MOMENT:
+            return UndecodableRecord(
+                f"the recorded history is damaged: entry {entry.position + 1} was at {entry.at}",
+                remedy="restore a backup of the file",
+            )
+    return None
 
 
 def run(driver: Driver, claimed: Claimed) -> None:
@@ -93,7 +115,10 @@ def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
         nonlocal context
         if context is None:
             try:
-                context = MappingProxyType(codec.decode(claimed.context_json))
+                recorded = codec.decode(claimed.context_json)
+                if not isinstance(recorded, dict):
+                    raise codec.DecodeError(f"expected object, got {type(recorded).__name__}")
+                context = MappingProxyType(recorded)
             except codec.DecodeError as error:
                 raise UndecodableRecord(
                     f"the recorded context no longer decodes: {error}"

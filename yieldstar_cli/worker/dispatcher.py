@@ -294,7 +294,10 @@ class Dispatcher:
         self._say("claimed", claimed, attempt=claimed.delivery.token)
         self.enter_code(carrier)
         try:
-            if fresh:
+            fault = assembly.damage(claimed)
+            if fault is not None:
+                driver.fault = fault
+            elif fresh:
                 assembly.run(driver, claimed)
             else:
                 driver.feed(claimed.history)
@@ -405,7 +408,8 @@ class Dispatcher:
     # --- sleeping ----------------------------------------------------------------------------
 
     def _sleep_until(self, moment: int | None) -> None:
-        if moment is None:
+        if moment is None or self._begun_at is not None:
+            # With `deliver_once` nothing that is due later is waited for.
             return
         if self._alarm is not None:
             if self._alarm_at is not None and self._alarm_at <= moment:

@@ -11,6 +11,7 @@ from yieldstar_cli.errors import (
     DatabaseReadOnly,
     DiskFull,
     StorageError,
+    UnreadableText,
 )
 from yieldstar_cli.storage.contract import Reply, Storage
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
@@ -83,4 +84,6 @@ def run_batch(storage: SqliteStorage, batch: Sequence[Asked], *, apart: bool) ->
 
 def _strikes_all(error: StorageError) -> bool:
     """Whether the error is the file's, and not of what the request asked for."""
+    if isinstance(error, UnreadableText):
+        return False
     return isinstance(error, DiskFull | DatabaseBusy | CorruptFile | DatabaseReadOnly)

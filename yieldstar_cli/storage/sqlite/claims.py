@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from yieldstar_cli.model import HISTORY_FORMAT
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
@@ -34,6 +36,7 @@ RETURNING n, execution_id, token, covered_due_at, workflow_id, version, params, 
           incarnation, seed, started_at, status_value, operations, last_moment, deaths
 """
 _NARROWED = """
+   AND format <= :format
    AND deaths BETWEEN :fewest AND :most
    AND (:workflows IS NULL
         OR (workflow_id, version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:workflows)))
@@ -135,14 +138,7 @@ class Claims:
         only: str | None = None,
     ) -> list[ClaimRow]:
         """Claim at most `limit`, oldest due first. `suspects` None asks for all alike."""
-        narrow = self._narrowed(workflows, suspects)
-        narrow |= {
-            "now": now,
-            "worker": worker,
-            "limit": -1 if limit is None else limit,
-            "only": only,
-            "lapsed_at": now - self._redelivery_ms,
-        }
+        narrow = self._narrow(now, worker, limit, workflows, suspects, only)
         if self._db.row(ANY_LAPSED, narrow) is not None:
             rows = self._take_with_lapsed(narrow)
         elif only is not None:
@@ -154,18 +150,39 @@ class Claims:
         claimed.sort(key=lambda row: (row.covered_due_at, row.number))
         return claimed
 
+    def each(
+        self,
+        now: int,
+        *,
+        worker: int,
+        limit: int,
+        workflows: Sequence[tuple[str, int]],
+        suspects: bool,
+        only: str | None,
+    ) -> Iterator[tuple[int, Callable[[], ClaimRow]]]:
+        """As `take`, one by one: the number of each execution, and the call that claims it."""
+        narrow = self._narrow(now, worker, limit, workflows, suspects, only)
+        for number, lapsed in self._candidates(narrow):
+            yield number, partial(self._take_one, narrow, number, lapsed)
+
     def _take_with_lapsed(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return [
+            self._take_one(narrow, number, lapsed) for number, lapsed in self._candidates(narrow)
+        ]
+
+    def _candidates(self, narrow: dict[str, Any]) -> list[tuple[int, bool]]:
         lapsed = self._db.rows(LAPSED, narrow)
         found = sorted(lapsed + self._db.rows(DUE, narrow))
         if narrow["limit"] >= 0:
             found = found[: narrow["limit"]]
         taken_over = {number for _, number in lapsed}
-        rows = []
-        for _, number in found:
-            if number in taken_over:
-                self.give_up(number, "lease ended", narrow["now"])
-            rows += self._db.rows(CLAIM_NUMBER, narrow | {"n": number})
-        return rows
+        return [(number, number in taken_over) for _, number in found]
+
+    def _take_one(self, narrow: dict[str, Any], number: int, lapsed: bool) -> ClaimRow:
+        if lapsed:
+            self.give_up(number, "lease ended", narrow["now"])
+        (row,) = self._db.rows(CLAIM_NUMBER, narrow | {"n": number})
+        return ClaimRow._make(row)
 
     def give_up(self, number: int, how: str, now: int) -> None:
         """End the open delivery of `number` without an acknowledgement; it is due again."""
@@ -189,6 +206,23 @@ class Claims:
         known = [int(moment) for (moment,) in moments if moment is not None]
         return min(known, default=None)
 
+    def _narrow(
+        self,
+        now: int,
+        worker: int,
+        limit: int | None,
+        workflows: Sequence[tuple[str, int]] | None,
+        suspects: bool | None,
+        only: str | None,
+    ) -> dict[str, Any]:
+        return self._narrowed(workflows, suspects) | {
+            "now": now,
+            "worker": worker,
+            "limit": -1 if limit is None else limit,
+            "only": only,
+            "lapsed_at": now - self._redelivery_ms,
+        }
+
     def _narrowed(
         self, workflows: Sequence[tuple[str, int]] | None, suspects: bool | None
     ) -> dict[str, Any]:
@@ -196,6 +230,7 @@ class Claims:
         if suspects is not None:
             fewest, most = (SUSPECT_DEATHS, most) if suspects else (0, SUSPECT_DEATHS - 1)
         return {
+            "format": HISTORY_FORMAT,
             "fewest": fewest,
             "most": most,
             "workflows": None if workflows is None else json.dumps(workflows),

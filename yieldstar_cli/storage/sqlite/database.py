@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from yieldstar_cli.errors import StorageError
+from yieldstar_cli.errors import StorageError, UnreadableText
 from yieldstar_cli.storage.sqlite.translate import translate
 
 Row = tuple[Any, ...]
@@ -56,6 +56,8 @@ class Database:
             return self._cursor.execute(sql, bindings).fetchall()
         except apsw.Error as error:
             raise self.translated(error) from error
+        except UnicodeDecodeError as error:
+            raise _unreadable(self.path) from error
 
     def row(self, sql: str, bindings: Bindings = None) -> Row | None:
         """The first row that `sql` answers, or None. The statement runs to its end."""
@@ -207,6 +209,14 @@ def _forked(path: str) -> StorageError:
         f"{path} was opened before this process was forked",
         why=("A connection does not survive a fork.",),
         remedy=("Open the database again in the new process.",),
+    )
+
+
+def _unreadable(path: str) -> UnreadableText:
+    return UnreadableText(
+        f"{path} is damaged: a row that was asked for holds text that is not UTF-8",
+        why=("Other rows may be sound. Nothing was changed.",),
+        remedy=("Restore a backup of the file.",),
     )
 
 

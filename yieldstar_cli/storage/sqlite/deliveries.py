@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
 
+from yieldstar_cli.errors import UnreadableText
 from yieldstar_cli.model import Claimed, Delivery, Entry, Outcome, Retry, Round, Wait
 from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
 from yieldstar_cli.storage.sqlite.database import Database
@@ -12,6 +14,7 @@ from yieldstar_cli.storage.sqlite.history import History
 
 # A fault of the code is held without a moment. It may be tried again when the module is another
 # than the one it was tried with, or by a worker that starts, once the last try is old enough.
+# What could not be read was tried with none: other code does not mend it.
 END_CODE_HOLDS = """
 UPDATE executions
    SET held_since = NULL, held_until = NULL, held_code = NULL, held_module = NULL
@@ -19,8 +22,18 @@ UPDATE executions
    AND held_until IS NULL
    AND workflow_id = :workflow_id
    AND version = :version
-   AND (held_module IS NOT :module OR held_since <= :quiet_since)
+   AND (held_module <> :module OR held_since <= :quiet_since)
 """
+
+
+class _Narrowed(TypedDict):
+    """What a claim is narrowed to."""
+
+    worker: int
+    limit: int
+    workflows: Sequence[tuple[str, int]]
+    suspects: bool
+    only: str | None
 
 
 class SqliteDeliveries:
@@ -44,11 +57,33 @@ class SqliteDeliveries:
         known: Callable[[int, int], int] | None = None,
     ) -> list[Claimed]:
         """See `contract.Deliveries.claim`."""
+        narrowed: _Narrowed = {
+            "worker": worker,
+            "limit": limit,
+            "workflows": workflows,
+            "suspects": suspects,
+            "only": only,
+        }
+        try:
+            with self._db.atomic():
+                rows = self._claims.take(now, **narrowed)
+                return [self._claimed(row, known) for row in rows]
+        except UnreadableText:
+            return self._claim_readable(now, narrowed, known)
+
+    def _claim_readable(
+        self, now: int, narrowed: _Narrowed, known: Callable[[int, int], int] | None
+    ) -> list[Claimed]:
+        """Claim one by one; what cannot be read is held and is in nobody's way (spec E12)."""
+        found = []
         with self._db.writing():
-            rows = self._claims.take(
-                now, worker=worker, limit=limit, workflows=workflows, suspects=suspects, only=only
-            )
-            return [self._claimed(row, known) for row in rows]
+            for number, take in self._claims.each(now, **narrowed):
+                try:
+                    with self._db.atomic():
+                        found.append(self._claimed(take(), known))
+                except UnreadableText as error:
+                    self._endings.hold_unreadable(number, error.message)
+        return found
 
     def _claimed(self, row: ClaimRow, known: Callable[[int, int], int] | None) -> Claimed:
         number, incarnation = row.number, row.incarnation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yieldstar_cli.clock import Clock
-from yieldstar_cli.errors import StaleDelivery
+from yieldstar_cli.errors import StaleDelivery, UndecodableRecord
 from yieldstar_cli.model import Delivery, Outcome, Round, Suspended
 from yieldstar_cli.storage.sqlite import records
 from yieldstar_cli.storage.sqlite.database import Database, joined
@@ -80,6 +80,19 @@ UPDATE executions
        held_until  = :held_until,
        held_code   = CASE WHEN :held THEN :code END,
        held_module = :module
+ WHERE n = :n
+"""
+# What cannot even be read was not delivered: its wakes stay, and a claim that lapsed is over.
+HOLD_UNREADABLE = """
+UPDATE executions
+   SET due_at         = min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)),
+       covered_due_at = NULL,
+       claimed_by     = NULL,
+       problem        = :problem,
+       held_since     = :now,
+       held_until     = NULL,
+       held_code      = :code,
+       held_module    = NULL
  WHERE n = :n
 """
 # Told while the delivery goes on; its acknowledgement clears it.
@@ -186,6 +199,12 @@ class Endings:
             )
         ended_how = code if how == "released" else how
         self._lost.add(number, delivery.token, last_worker, claimed_at, now, ended_how)
+
+    def hold_unreadable(self, number: int, message: str) -> None:
+        """Hold an execution whose rows are damaged, so that it is in nobody's way (E12)."""
+        code, now = UndecodableRecord.code, self._clock.now_ms()
+        problem = records.next_problem(None, code, message, now)
+        self._db.rows(HOLD_UNREADABLE, {"n": number, "now": now, "code": code, "problem": problem})
 
     def note(self, delivery: Delivery, code: str, message: str) -> None:
         """Keep a problem of a delivery that goes on; nothing where it is over."""

@@ -71,7 +71,7 @@ CREATE TABLE executions (
 ) STRICT;
 
 -- What may be claimed, oldest first; the names make a claim of some workflows an index-only scan.
-CREATE INDEX executions_claimable ON executions (claim_at, n, workflow_id, version, deaths)
+CREATE INDEX executions_claimable ON executions (claim_at, n, workflow_id, version, format, deaths)
     WHERE claim_at IS NOT NULL;
 -- Claims of a dead worker, and whether any delivery is open.
 CREATE INDEX executions_claimed ON executions (claimed_by) WHERE claimed_by IS NOT NULL;
