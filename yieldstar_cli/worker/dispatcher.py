@@ -147,9 +147,9 @@ class Dispatcher:
             self._claim(now, room)
             return
         self._sleep_until(due)
-        if not self._suspects:
+        if not self._suspects and self.on_suspect is not None:
             suspect = self._next_suspect()
-            if suspect is not None and suspect <= now and self.on_suspect is not None:
+            if suspect is not None and suspect <= now:
                 self.on_suspect()
             else:
                 self._sleep_until(suspect)
