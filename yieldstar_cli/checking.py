@@ -6,6 +6,7 @@ what changed since is loaded. Nothing is imported because a name was given.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -114,7 +115,7 @@ def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trus
         raise InvalidExecutionEvent(
             "workflow_id",
             f"{workflow_id!r} is not a workflow's name",
-            why=("A name is a letter, then up to 99 letters, digits and hyphens.",),
+            why=(_how_named(workflow_id),),
             remedy=("ys workflows",),
         )
     if project.workflows is None:
@@ -133,17 +134,25 @@ def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trus
     )
 
 
+def _how_named(word: object) -> str:
+    from yieldstar_cli.engine.definition import NAME
+
+    if isinstance(word, str) and NAME.fullmatch(name := word.replace("_", "-")):
+        return f"The function {word} is the workflow {name}, unless it was given another name."
+    return "A name is a letter, then up to 99 letters, digits and hyphens."
+
+
 def read_catalog(storage: Storage | None, directory: Path, *, trust: Trust) -> Catalog:
     """What `directory` holds; only files that changed since the cache was written are loaded.
 
     The cache is brought up to date where it can be written. Raises UntrustedPath, UsageError.
     """
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
     from yieldstar_cli.engine.modules import source_files, state_of
 
     trust.check(directory)
-    directory = directory.resolve()
+    directory = Path(os.path.realpath(directory))
     present = {storable(str(path)): state_of(path) for path in source_files(directory)}
     cached = {} if storage is None else {m.path: m for m in storage.catalog.modules(str(directory))}
     changed = {
@@ -189,7 +198,7 @@ def _loaded(
     registry = Registry(directory, trust)
     registry.load(chosen)
     fresh = {module.path: module for module in to_module_infos(registry)}
-    kept = {path: m for path, m in cached.items() if path not in fresh and Path(path).exists()}
+    kept = {path: m for path, m in cached.items() if path not in fresh and os.path.exists(path)}
     infos = tuple({**kept, **fresh}[path] for path in sorted({**kept, **fresh}))
     if storage is not None:
         with suppress(StorageError):

@@ -70,7 +70,7 @@ def find_project(
     """
     env = os.environ if env is None else env
     start = _directory(start)
-    found = _nearest(start, _home(env) if home is None else home.resolve())
+    found = _nearest(start, _home(env) if home is None else Path(os.path.realpath(home)))
     root = found or start
     config = root / CONFIG if os.path.isfile(root / CONFIG) else None
     written: dict[str, Any] = _read(config) if config is not None else {}
@@ -109,7 +109,7 @@ def _may_create(db: Path, db_origin: str, root: Path) -> bool:
 
 def _home(env: Mapping[str, str]) -> Path | None:
     home = env.get("HOME")
-    return Path(home).resolve() if home else None
+    return Path(os.path.realpath(home)) if home else None
 
 
 def _nearest(start: Path, home: Path | None) -> Path | None:
@@ -145,7 +145,7 @@ def _marked(here: Path) -> bool:
 
 def _directory(start: Path | None) -> Path:
     try:
-        found = Path(os.getcwd() if start is None else start).resolve()
+        found = Path(os.path.realpath(os.getcwd() if start is None else start))
     except (OSError, ValueError) as error:
         where = "the current directory" if start is None else repr(str(start))
         raise UsageError(f"{where} cannot be used: {error}") from None
@@ -234,7 +234,8 @@ def _count(key: str, value: object) -> tuple[str, object]:
         raise ValueError(f"expected a whole number, got {_shown(value)}")
     least = 0 if key == "residents" else 1
     if not least <= value < 2**31:
-        raise ValueError(f"expected {least} or more, got {value}")
+        wanted = f"{least} or more" if value < least else f"at most {2**31 - 1}"
+        raise ValueError(f"expected {wanted}, got {value}")
     return key, value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -248,7 +249,7 @@ def open_runtime(
     """
     _refuse_in_workflow()
     project = find_project(db=db, workflows=workflows)
-    trust = Trust(tuple(Path(directory).resolve() for directory in trust_dirs))
+    trust = Trust(tuple(Path(os.path.realpath(directory)) for directory in trust_dirs))
     return Runtime(open_storage(project, create=True, trust=trust), project, trust=trust)
 
 
@@ -259,7 +260,7 @@ def ring_workers(storage: Storage, database: Path) -> None:
     with suppress(StorageError):
         slots = [row.slot for row in storage.workers.all(living=True)]
         if slots:
-            ring(str(database.resolve()), slots)
+            ring(os.path.realpath(database), slots)
 
 
 def open_storage(
@@ -282,7 +283,8 @@ def open_storage(
     from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS
     from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
-    if create and not project.may_create and not project.db.exists():
+    there = os.path.isdir(project.db.parent)
+    if create and there and not project.may_create and not os.path.exists(project.db):
         raise NoDatabase(
             f"there is no project here and no database at {project.db}",
             why=("Nothing was created.",),

@@ -78,14 +78,14 @@ class Trust:
         For a file, the directories that hold it and its link count too: who may write there
         may replace it.
         """
-        resolved = path.resolve()
+        resolved = Path(os.path.realpath(path))
         if self._named(resolved) or self._named(path.absolute().parent / path.name):
             return
         self._check_one(resolved, path)
-        if not resolved.is_dir():
+        if not os.path.isdir(resolved):
             self._check_one(resolved.parent, path)
         if path.absolute().parent != resolved.parent:
-            self._check_one(path.absolute().parent.resolve(), path)
+            self._check_one(Path(os.path.realpath(path.absolute().parent)), path)
 
     def check_database(self, path: Path) -> None:
         """Raise UntrustedPath if others could have written the database at `path` (spec K5).
@@ -93,21 +93,21 @@ class Trust:
         Its WAL, its shared memory and its lock file count too, and the directory where anyone
         may put other files in their place; in a sticky one (/tmp) nobody can.
         """
-        resolved = path.resolve()
+        resolved = Path(os.path.realpath(path))
         if self._named(resolved):
             return
         for suffix in ("", "-wal", "-shm", "-journal", "-lock"):
-            self._check_one(resolved.with_name(resolved.name + suffix), path)
+            self._check_one(Path(f"{resolved}{suffix}"), path)
         self._check_one(resolved.parent, path, sticky=True)
 
     def _named(self, path: Path) -> bool:
-        return any(path.is_relative_to(directory.resolve()) for directory in self.directories)
+        return any(path.is_relative_to(os.path.realpath(named)) for named in self.directories)
 
     def _check_one(self, path: Path, asked: Path, *, sticky: bool = False) -> None:
         try:
             found = path.stat()
-        except FileNotFoundError:
-            return
+        except OSError:
+            return  # What cannot be looked at cannot be opened: that says it, in its own words.
         reason = self.fault(found)
         ours = found.st_uid in (0, self.people.user())
         if reason is None or (sticky and ours and found.st_mode & stat.S_ISVTX):

@@ -246,7 +246,7 @@ class Checkup:
     def _check_modules(self, storage: Storage, people: Crew) -> None:
         broken = {file: message for row in people.alive for file, message in row.broken}
         if self.project.workflows is not None:
-            for module in storage.catalog.modules(str(self.project.workflows.resolve())):
+            for module in storage.catalog.modules(os.path.realpath(self.project.workflows)):
                 if module.error is not None and os.path.exists(module.path):
                     broken.setdefault(module.path, module.error)
         for file, message in sorted(broken.items()):
@@ -261,7 +261,7 @@ class Checkup:
         """Open executions whose workflow nobody has."""
         known = {key for row in people.alive for key in row.workflows}
         if self.project.workflows is not None:
-            for module in storage.catalog.modules(str(self.project.workflows.resolve())):
+            for module in storage.catalog.modules(os.path.realpath(self.project.workflows)):
                 known |= {(info.workflow_id, info.version) for info in module.workflows}
         if not known:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -60,7 +61,7 @@ def command(
     """
     call = call_of(context)
     root = Path(call.settings.directory or ".") / (where or "")
-    utf8_path(root.resolve())
+    utf8_path(Path(os.path.realpath(root)))
     hello = root / "workflows" / "hello.py"
     _refuse_what_is_in_the_way(root, hello, bare)
     try:
@@ -73,7 +74,7 @@ def command(
         ) from None
     call.settings.directory = str(root)
     project = project_of(call)
-    if not project.db.exists():
+    if not os.path.exists(project.db):
         made.append(str(project.db))
     open_writing(call, project)
     _tell(call, root, made, bare)
@@ -81,13 +82,13 @@ def command(
 
 def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
     for place in (root, hello.parent):
-        if place.exists() and not place.is_dir():
+        if os.path.exists(place) and not os.path.isdir(place):
             raise FileInTheWay(
                 f"{place} is in the way: it is not a directory", why=("Nothing was changed.",)
             )
-    if bare or not hello.exists():
+    if bare or not os.path.exists(hello):
         return
-    if not hello.is_file() or hello.read_bytes() != HELLO.encode():
+    if not os.path.isfile(hello) or hello.read_bytes() != HELLO.encode():
         raise FileInTheWay(
             f"{hello} is in the way: it is not the sample",
             why=("Nothing was changed.",),
@@ -96,14 +97,14 @@ def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
 
 
 def _make(path: Path) -> list[str]:
-    if path.exists():
+    if os.path.exists(path):
         return []
     path.write_text(HELLO, encoding="utf-8")
     return [str(path)]
 
 
 def _add_ignored(path: Path) -> None:
-    old = path.read_bytes() if path.exists() else b""
+    old = path.read_bytes() if os.path.exists(path) else b""
     present = old.split(b"\n")
     missing = [line for line in IGNORED if line.encode() not in present]
     if missing:
@@ -112,10 +113,10 @@ def _add_ignored(path: Path) -> None:
 
 
 def _tell(call: Call, place: Path, made: list[str], bare: bool) -> None:
-    root = place.resolve()
+    root = Path(os.path.realpath(place))
     shown = []
     for text in made:
-        path = Path(text).resolve()
+        path = Path(os.path.realpath(text))
         shown.append(str(path.relative_to(root) if path.is_relative_to(root) else path))
     if call.settings.json:
         call.print_document({"schema": "ys.project/1", "root": str(root), "made": shown})

@@ -54,7 +54,7 @@ def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
             mountinfo = Path(_MOUNTS).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             return None
-    here = path.resolve()
+    here = Path(os.path.realpath(path))
     best: Mount | None = None
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")

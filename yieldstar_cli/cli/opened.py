@@ -24,14 +24,14 @@ def project_of(call: Call, *, workflows: str | None = None) -> Project:
         start = Path(settings.directory) if settings.directory is not None else Path.cwd()
     except OSError:
         raise UsageError("the current directory is gone", remedy=("cd",)) from None
-    if not start.is_dir():
+    if not os.path.isdir(start):
         raise UsageError(f"--directory: there is no directory {str(start)!r}")
     return find_project(start, db=settings.db, workflows=workflows)
 
 
 def trust_of(call: Call) -> Trust:
     """What `--trust-dir` makes acceptable (spec K5)."""
-    return Trust(tuple(Path(directory).resolve() for directory in call.settings.trust_dirs))
+    return Trust(tuple(Path(os.path.realpath(directory)) for directory in call.settings.trust_dirs))
 
 
 def open_reading(call: Call, project: Project) -> Storage:
@@ -67,7 +67,7 @@ def workflow_file(project: Project, storage: Storage, record: ExecutionRecord) -
     """The module of the record's workflow, as the cache knows it; empty if it does not."""
     if project.workflows is None:
         return ""
-    for module in storage.catalog.modules(str(project.workflows.resolve())):
+    for module in storage.catalog.modules(os.path.realpath(project.workflows)):
         for info in module.workflows:
             if (info.workflow_id, info.version) == (record.workflow_id, record.version):
                 path = Path(info.file)

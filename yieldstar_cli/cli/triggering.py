@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admit
 
 def plan(call: Call, project: Project, asked: Asked) -> Plan:
     """Check everything that `admit` would check, and store nothing."""
-    if not project.db.exists():
+    if not os.path.exists(project.db):
         return _checked(call, project, None, asked)
     from yieldstar_cli.cli.opened import open_reading
 
@@ -152,6 +153,15 @@ def tell_admitted(call: Call, project: Project, storage: Storage, admitted: Admi
         found = documents.execution_document(record)
         call.print_document({**found, "created": admitted.created})
         return
+    tell_name(call, admitted)
+    drawn = call.drawn and not call.settings.quiet
+    if drawn and admitted.created and not crew(call, project, storage).alive:
+        call.hint("  No worker is running on this database. Start one:  ys worker")
+
+
+def tell_name(call: Call, admitted: Admitted) -> None:
+    """Print the ID; on a terminal a sentence with it."""
+    record = admitted.record
     name = safe.visible(record.execution_id)
     if not call.drawn or call.settings.quiet:
         call.print(name)
@@ -165,8 +175,6 @@ def tell_admitted(call: Call, project: Project, storage: Storage, admitted: Admi
     soon = due is None or due <= call.clock.now_ms()
     when = "Due now." if soon or due is None else f"Due {call.times.coming(due)}."
     call.print(f"{look.paint('good', look.g('✓'))} Admitted {what}. {when}")
-    if not crew(call, project, storage).alive:
-        call.hint("  No worker is running on this database. Start one:  ys worker")
 
 
 def tell_plan(call: Call, ready: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Annotated
 
@@ -128,7 +129,7 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def _warn_of_many(call: Call, project: Project) -> None:
     """Say once that this host has more and more workers (`ys worker` from cron piles up)."""
-    if not project.db.exists():
+    if not os.path.exists(project.db):
         return
     host = socket.gethostname()
     here = [

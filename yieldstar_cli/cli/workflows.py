@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +60,7 @@ def command(
 
 def _opened(call: Call, project: Project) -> Storage | None:
     """The database, whose cache is brought up to date where that can be; None without one."""
-    if not project.db.exists():
+    if not os.path.exists(project.db):
         return None
     try:
         return open_writing(call, project)
@@ -83,10 +84,28 @@ def _print_all(call: Call, project: Project, modules: tuple[ModuleInfo, ...]) ->
             call.print("\t".join(safe.visible(part) for part in fields))
     else:
         _draw_all(call, project, found)
+    for line in _twice(modules, project):
+        call.say(line)
     broken = [module for module in modules if module.error]
     for module in broken:
         name = safe.visible(_relative(module.path, project))
         call.say(f"{name} does not load: {safe.visible(module.error or '')}")
+
+
+def _twice(modules: tuple[ModuleInfo, ...], project: Project) -> list[str]:
+    """A line for each name that two functions claim: no worker loads either."""
+    places: dict[tuple[str, int], set[str]] = {}
+    for info in (info for module in modules for info in module.workflows):
+        place = f"{_relative(info.file, project)}:{info.line}"
+        places.setdefault((info.workflow_id, info.version), set()).add(place)
+    return [
+        safe.visible(
+            f"{name}, version {version}, is defined twice, so neither is loaded: "
+            f'{" and ".join(sorted(found))}. Rename one: @workflow(id="…")'
+        )
+        for (name, version), found in sorted(places.items())
+        if len(found) > 1
+    ]
 
 
 def _draw_all(call: Call, project: Project, found: list[WorkflowInfo]) -> None:

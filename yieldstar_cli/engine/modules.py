@@ -32,7 +32,8 @@ def source_files(directory: Path) -> list[Path]:
     """Every `*.py` directly in `directory` but the hidden ones, sorted. Raises UsageError."""
     try:
         with os.scandir(directory) as entries:
-            names = [entry.name for entry in entries if entry.is_file()]
+            # os.path, since a link that leads nowhere is no file, and no error of the others.
+            names = [entry.name for entry in entries if os.path.isfile(entry.path)]
     except OSError as error:
         raise UsageError(
             f"{directory} cannot be read: {error.strerror}", remedy=(f"ls -ld {directory}",)
@@ -64,7 +65,7 @@ def local_imports(path: Path, directory: Path) -> list[Path]:
     while waiting:
         for name in _imported_names(waiting.pop()):
             for candidate in (directory / f"{name}.py", directory / name / "__init__.py"):
-                if candidate != path and candidate not in found and candidate.is_file():
+                if candidate != path and candidate not in found and os.path.isfile(candidate):
                     found[candidate] = None
                     waiting.append(candidate)
     return list(found)

@@ -197,7 +197,7 @@ class Registry:
         return (
             path.name[0] not in "_."
             and path.suffix == ".py"
-            and path.parent.resolve() == self.directory
+            and Path(os.path.realpath(path.parent)) == self.directory
         )
 
     def _gather(self) -> None:
@@ -223,11 +223,11 @@ def load_directory(directory: Path, *, trusted: Sequence[Path] = ()) -> Registry
     Raises UntrustedPath if others could write the directory, UsageError if it is none. A module
     that others could write is an error of that module. Source: spec R1, K4, K5.
     """
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
     trust = Trust(tuple(trusted))
     trust.check(directory)
-    registry = Registry(directory.resolve(), trust)
+    registry = Registry(Path(os.path.realpath(directory)), trust)
     registry.load()
     return registry
 

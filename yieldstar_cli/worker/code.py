@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ class Code:
         self._options = options
         self._say = say
         directory = options.project.workflows
-        if directory is None or not directory.is_dir():
+        if directory is None or not os.path.isdir(directory):
             where = directory or options.project.root / "workflows"
             raise NoWorkflows(
                 f"there is no workflow directory at {where}",
