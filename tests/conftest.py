@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import effort
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under `make torture` every property is tried many times as often."""
+    if effort.torturing():
+        effort.try_harder(getattr(item, name, None) for item in items for name in ("obj", "cls"))
 
 
 @pytest.fixture
