@@ -210,6 +210,7 @@ async def in_a_branch(step: Step) -> None:
 def test_an_await_of_what_is_not_ours_holds_the_execution(rig: MakeRig, body: Any) -> None:
     """spec R9: file, line, what is awaited, and what to write instead."""
     message = held_for(rig(body), "FOREIGN_AWAIT")
+    gc.collect()
 
     assert "test_faults.py:" in message
     assert "not an operation of step" in message
@@ -251,6 +252,9 @@ def test_asyncio_inside_an_async_step_is_fine(rig: MakeRig) -> None:
 # --- in the wrong place --------------------------------------------------------------------------
 
 
+HANDLES: list[Any] = []
+
+
 def runs_in_a_step(step: Step) -> None:
     step.run(give)
 
@@ -279,6 +283,10 @@ def draws_in_a_step(step: Step) -> float:
     return step.random()
 
 
+def cancels_in_a_step(step: Step) -> None:
+    HANDLES[0].cancel()
+
+
 def spawns_in_a_step(step: Step) -> None:
     step.spawn(step.timer(1))  # type: ignore[arg-type]
 
@@ -304,6 +312,7 @@ async def awaits_in_a_step(step: Step) -> None:
         sets_status_in_a_step,
         asks_the_time_in_a_step,
         draws_in_a_step,
+        cancels_in_a_step,
         spawns_in_a_step,
         swallows_it_in_a_step,
         awaits_in_a_step,
@@ -313,6 +322,7 @@ def test_an_operation_inside_a_step_holds_the_execution(rig: MakeRig, fn: Any) -
     """B65; spec O7, R9: whichever, also when the step swallows the refusal."""
 
     async def w(step: Step) -> Any:
+        HANDLES[:] = [step.spawn(step.sleep("1h"))]
         return await step.run(fn, step)
 
     x = rig(w)
@@ -323,6 +333,30 @@ def test_an_operation_inside_a_step_holds_the_execution(rig: MakeRig, fn: Any) -
     assert "in the function itself" in message
     assert [e.kind for e in x.history if e.kind == "patch"] == []
     assert x.logs == []
+
+
+def test_the_step_of_another_execution_holds_only_the_one_that_uses_it(rig: MakeRig) -> None:
+    """spec R9: the owner of the handle did nothing wrong."""
+    lent: list[Step] = []
+
+    async def w(step: Step) -> int:
+        if step.event.execution_id == "x":
+            lent.append(step)
+            await step.sleep("1m")
+            return 1
+        await lent[0].sleep("1s")
+        return 2
+
+    x = rig(w)
+    x.to(1_000)
+    x.bench.admit("w", execution_id="y")
+    x.go()
+    other = x.bench.record("y")
+
+    assert x.result.result == 1
+    assert x.record.problem is None
+    assert other.problem is not None
+    assert other.problem.code == "MISPLACED_CALL"
 
 
 def test_an_operation_in_a_thread_holds_the_execution(rig: MakeRig) -> None:

@@ -481,6 +481,28 @@ def test_all_takes_nothing_else(rig: MakeRig) -> None:
     assert "coroutine or a handle, not int" in str(rig(w).go().error)
 
 
+def test_spawn_takes_a_coroutine(rig: MakeRig) -> None:
+    """spec, operations table: a handle needs none; a function that was not called is a slip."""
+
+    async def branch() -> None:
+        return None
+
+    async def w(step: Step) -> list[str]:
+        said = []
+        for slip in (step.timer(1), branch, 5):
+            try:
+                step.spawn(slip)  # type: ignore[arg-type]
+            except TypeError as error:
+                said.append(str(error))
+        return said
+
+    found = rig(w).go()
+
+    assert "is a handle already" in found.result[0]
+    assert "not function" in found.result[1]
+    assert "not int" in found.result[2]
+
+
 # --- handles -------------------------------------------------------------------------------------
 
 

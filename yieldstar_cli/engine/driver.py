@@ -144,14 +144,18 @@ class Driver:
                 continue
             handle = self.issued.get((entry.kind, entry.step_key))
             if handle is None:
-                self.fault = faults.diverged(entry, self.open.values(), self.finished)
+                self.fault = self._diverged(entry)
                 return
             self._remaining -= 1
             if handle.state is State.OPEN:
                 self._resolve(handle, entry)
                 self._run()
             elif handle.state is State.RESOLVED:
-                self.fault = faults.diverged(entry, self.open.values(), self.finished)
+                self.fault = self._diverged(entry)
+
+    def _diverged(self, entry: Entry) -> CodeFault:
+        end = (self.definition.file, self.definition.line) if self.finished else None
+        return faults.diverged(entry, self.open.values(), end)
 
     def _resolve(self, handle: DurableHandle[Any], entry: Entry) -> None:
         try:
@@ -224,7 +228,7 @@ class Driver:
             self.cancel_branch(other)
         for open_handle in list(self.open.values()):
             self.withdraw(open_handle)
-        if self.unawaited and self.fault is None and error is None:
+        if self.unawaited and self.fault is None and (error is None or faults.is_misuse(error)):
             self.fault = faults.not_awaited(*next(iter(self.unawaited.values())))
 
     # --- what operations and handles call ----------------------------------------------------
@@ -255,8 +259,9 @@ class Driver:
             # What it starts there never runs.
             return self._main
         fault = faults.misplaced_operation()
-        # Kept as well, for whoever catches it.
-        self.fault = self.fault or fault
+        if not in_workflow_body.get():
+            # Kept as well, for whoever catches it. Another workflow's function is not ours to hold.
+            self.fault = self.fault or fault
         raise fault
 
     def running_branch(self) -> Branch:

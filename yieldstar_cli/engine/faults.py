@@ -39,11 +39,21 @@ def not_awaited(name: str, site: Site) -> CodeFault:
     )
 
 
-def diverged(entry: Entry, open_handles: Iterable[DurableHandle[Any]], finished: bool) -> CodeFault:
-    """The history holds what the code never asked for."""
+def is_misuse(error: BaseException) -> bool:
+    """True for what Python raises where an operation is taken for its result (`run(f) + 1`)."""
+    return isinstance(error, TypeError | AttributeError) and "'Operation'" in str(error)
+
+
+def diverged(
+    entry: Entry, open_handles: Iterable[DurableHandle[Any]], returned: Site | None
+) -> CodeFault:
+    """The history holds what the code never asked for.
+
+    `returned` is where the function stands that has ended already.
+    """
     asked = [f"{h.kind} {h.key!r} at {at(h.site)}" for h in open_handles if h.awaited]
-    if finished:
-        code = "the function has returned"
+    if returned is not None:
+        code = f"the function has returned: {at(returned)}"
     elif asked:
         code = " and ".join(asked[:3])
     else:

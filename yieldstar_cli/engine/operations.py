@@ -276,7 +276,7 @@ class SpawnedHandle(DurableHandle[T_co]):
 
     def cancel(self) -> None:
         """Withdraw it: what it returns is given to nobody (spec O4). Harmless when done."""
-        self._driver.check_alive()
+        self._driver.check_running()
         if self.state is State.OPEN:
             self._driver.withdraw(self)
 
@@ -364,7 +364,7 @@ class BranchHandle(Handle[T_co]):
 
     def cancel(self) -> None:
         """Throw `Cancelled` at its await; harmless when it has ended."""
-        self._driver.check_alive()
+        self._driver.check_running()
         self._driver.cancel_branch(self.branch)
 
 

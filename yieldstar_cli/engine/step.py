@@ -189,6 +189,8 @@ class Step:
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> BranchHandle[T] | SpawnedHandle[T]:
         """Start a concurrent branch, or an operation such as `step.run(f)`, and hold it."""
         self._only_key("spawn")
+        if isinstance(coroutine, Handle):
+            raise TypeError("this is a handle already, it needs no step.spawn")
         key = self._options.key if self._options else None
         handle: BranchHandle[T] | SpawnedHandle[T] = self._spawn(coroutine, key)
         return handle
