@@ -90,6 +90,36 @@ def test_an_operation_that_is_never_awaited_holds_the_execution(rig: MakeRig, bo
     assert "Write: await step." in message
 
 
+async def adds_to_it(step: Step) -> Any:
+    return step.run(give, 1) + 1  # type: ignore[operator]
+
+
+async def asks_it_for_a_field(step: Step) -> Any:
+    made = step.run(give, 1)
+    return made.total  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("body", [adds_to_it, asks_it_for_a_field])
+def test_an_operation_taken_for_its_result_is_told_as_a_forgotten_await(
+    rig: MakeRig, body: Any
+) -> None:
+    """spec R9: Python's own error says nothing of `await`, and would end the execution."""
+    assert "Write: await step.run(give)" in held_for(rig(body), "STEP_NOT_AWAITED")
+
+
+def test_an_error_of_the_function_is_its_outcome_though_an_operation_waits(rig: MakeRig) -> None:
+    """spec R9: only an error that the forgotten await explains is told as one."""
+
+    async def w(step: Step) -> Any:
+        made = step.run(give, 1)
+        raise TypeError(f"no such item in {[made][:0]}")
+
+    record = rig(w).go().record
+
+    assert record.status == "failed"
+    assert record.problem is None
+
+
 @pytest.mark.parametrize("name", ["select", "all", "timeout", "poll", "sleep_until"])
 def test_every_kind_of_operation_may_be_forgotten(rig: MakeRig, name: str) -> None:
     """spec R9."""
@@ -214,7 +244,23 @@ def test_an_await_of_what_is_not_ours_holds_the_execution(rig: MakeRig, body: An
 
     assert "test_faults.py:" in message
     assert "not an operation of step" in message
-    assert 'await step.sleep("1s")' in message
+    assert "In the function use await step." in message
+
+
+def test_gathered_steps_are_told_to_be_given_to_all(
+    rig: MakeRig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """spec R9: with what to write, and without tracebacks of tasks that nobody awaits."""
+
+    async def w(step: Step) -> Any:
+        return await asyncio.gather(step.run(give, 1), step.run(give, 2))
+
+    message = held_for(rig(w), "FOREIGN_AWAIT")
+    gc.collect()
+
+    assert "awaits asyncio.gather" in message
+    assert "await step.all([" in message
+    assert caplog.text == ""
 
 
 def test_asyncio_is_named_by_its_function(rig: MakeRig) -> None:
@@ -525,6 +571,71 @@ def test_one_held_execution_leaves_the_others_alone(rig: MakeRig) -> None:
     assert {x.bench.result(f"y{n}").result for n in range(20)} == {"fine"}
 
 
+def test_what_faulty_code_said_is_said_again_once_it_is_put_right(rig: MakeRig) -> None:
+    """spec R4, E12; B61: log lines, status and answers of `patched` come from the mended code."""
+
+    async def mended(step: Step) -> bool:
+        step.log.info("A")
+        new = step.patched("p")
+        await step.run(give, 1)
+        step.log.info("B")
+        await step.run(give, 2)
+        step.log.info("C")
+        return new
+
+    async def at_once(step: Step) -> None:
+        step.log.info("A")
+        await step.run(give, 1)
+        step.log.info("faulty")
+        step.set_status("faulty")
+        step.patched("p")
+        await asyncio.sleep(0)
+
+    x = rig(at_once)
+    held_for(x, "FOREIGN_AWAIT")
+    assert (keys(x.result), x.logs, x.record.status_value_json) == (["give"], ["A"], None)
+    x.restart(mended)
+    x.bench.storage.executions.wake("x")
+    found = x.go()
+
+    # Where recorded entries remain, the old arm is taken: no marker was left behind.
+    assert found.result is False
+    assert x.logs == ["A", "B", "C"]
+    assert called(found) == ["give", "give#2"]
+
+
+def test_the_waits_of_a_held_execution_are_those_it_had(rig: MakeRig) -> None:
+    """spec E12: the record stays as it is; what the changed code would wait for is not shown."""
+
+    async def before(step: Step) -> None:
+        await step.run(give, 1)
+        await step.select(step.timer("1h"), step.timer("2h"))
+
+    async def after(step: Step) -> None:
+        await step.using(key="other").sleep("5h")
+
+    async def forgets_later(step: Step) -> None:
+        await step.run(give, 1)
+        await step.select(step.timer("1h"), step.timer("2h"))
+        step.run(give, 2)
+
+    def waits(x: Rig) -> list[str]:
+        return [w.step_key for w in x.bench.storage.reader.waits(x.record.number)]
+
+    x = rig(before)
+    x.to(60_000)
+    x.restart(after)
+    x.bench.storage.executions.request_wake("x", START + 61_000)
+    held_for(x, "DIVERGED")
+    assert waits(x) == ["timer", "timer#2"]
+
+    x.restart(forgets_later)
+    x.bench.storage.executions.wake("x")
+    held_for(x, "STEP_NOT_AWAITED")
+    assert keys(x.result) == ["give", "timer"]
+    assert "timer" not in waits(x)
+
+
 # --- what was recorded does not fit any more -----------------------------------------------------
 
 
@@ -635,6 +746,16 @@ DAMAGE = {
     "the first is gone": "DELETE FROM history WHERE position = 0",
     "twice": "UPDATE history SET kind = 'step', step_key = 'load-order' WHERE position = 1",
     "a kind of the future": "UPDATE history SET kind = 'wormhole' WHERE position = 0",
+    "all is gone": "DELETE FROM history",
+    "the last is gone": "DELETE FROM history WHERE position = 1",
+    "a gap": "UPDATE history SET position = 5 WHERE position = 1",
+    "a position before the first": "UPDATE history SET position = -1 WHERE position = 0",
+    "the other way round": "UPDATE history SET position = 1 - position + 10 * (position = 0)",
+    "one too many": "INSERT INTO history SELECT n, incarnation, 2, kind, 'extra', ok, value, at,"
+    " started_at, attempt, label, withdrawn FROM history WHERE position = 0",
+    "a value that is null": "UPDATE history SET value = 'null' WHERE position = 0",
+    "deeply nested": "UPDATE history SET value = replace(hex(zeroblob(5000)), '00', '[')"
+    " WHERE position = 0",
     "no key": "UPDATE history SET step_key = '' WHERE position = 0",
 }
 

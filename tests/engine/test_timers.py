@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.effort import rounds
 from tests.engine.helpers import START, MakeRig, called, keys, moments
 from yieldstar_cli.clock import LAST_MOMENT, ManualClock
 from yieldstar_cli.engine.authoring import workflow
@@ -14,7 +15,7 @@ from yieldstar_cli.engine.step import Step
 from yieldstar_cli.testing import Bench
 
 DAY = 86_400_000
-SLEEPERS = 500
+SLEEPERS = rounds(500)
 
 
 def give(value: Any = None) -> Any:

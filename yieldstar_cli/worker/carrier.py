@@ -243,6 +243,8 @@ class Carrier:
 
     def _round(self, tries: list[Attempt], outcome: Outcome | None) -> Round:
         driver = self.driver
+        if driver.fault is not None:
+            return self._what_ended(tries)
         entries, driver.fresh = tuple(driver.fresh), []
         logs, driver.fresh_logs = tuple(driver.fresh_logs), []
         status, driver.status_value = driver.status_value, None
@@ -262,6 +264,23 @@ class Carrier:
             waits=waits if changed and not terminal else None,
             outcome=outcome,
         )
+
+    def _what_ended(self, tries: list[Attempt]) -> Round:
+        """After a fault of the code: what has ended is kept, and nothing of what the code said.
+
+        Once it is put right it runs again: its log lines, its status, its waits and the answers
+        of `patched` that nothing was recorded after are then made anew (spec E12).
+        """
+        driver = self.driver
+        while driver.fresh and driver.fresh[-1].kind == Kind.PATCH:
+            driver.fresh.pop()
+            driver.position -= 1
+        entries, driver.fresh = tuple(driver.fresh), []
+        driver.fresh_logs, driver.status_value = [], None
+        ended = {(entry.kind, entry.step_key) for entry in entries}
+        waits = tuple(w for w in self._waits if (w.kind, w.step_key) not in ended)
+        changed, self._waits = waits != self._waits, waits
+        return Round(entries=entries, attempts=tuple(tries), waits=waits if changed else None)
 
     def _open_waits(self) -> tuple[Wait, ...]:
         found: list[Wait] = []
@@ -427,7 +446,7 @@ class Carrier:
             return
         running.performed.cancel()
         started_at = running.started_at if began is None else began
-        seconds = (now - started_at) / 1000
+        seconds = (at - started_at) / 1000
         error = StepTimeout(f"{handle.key} took longer than {seconds:g} s (try {running.attempt})")
         self._step_ended(handle, running, StepEnd(None, error, started_at, now))
 
