@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from tests.engine.helpers import START, MakeRig, Rig, called, definition_of, keys
+from yieldstar_cli.engine import faults
 from yieldstar_cli.engine.step import Step
 from yieldstar_cli.engine.this_step import this_step
-from yieldstar_cli.errors import MisplacedCall
+from yieldstar_cli.errors import MisplacedCall, StepTimeout
 from yieldstar_cli.runtime import open_runtime
 
 
@@ -164,6 +165,42 @@ def test_an_operation_that_a_failing_function_leaves_behind_is_no_fault(rig: Mak
     assert isinstance(found.error, ValueError)
 
 
+def test_an_operation_that_a_branch_had_not_come_to_is_no_fault(rig: MakeRig) -> None:
+    """spec O4, R9: the end of the function cuts the branch short, cancel does, or a timeout."""
+
+    async def branch(step: Step) -> None:
+        made = step.run(give)
+        await step.sleep("1h")
+        await made
+
+    async def w(step: Step) -> int:
+        held = step.spawn(branch(step))
+        step.spawn(branch(step))
+        await step.sleep("1s")
+        held.cancel()
+        try:
+            await step.timeout(branch(step), "1s")
+        except StepTimeout:
+            await step.sleep("1s")
+        return 1
+
+    for residents in (0, 100):
+        assert rig(w, residents=residents).go().result == 1
+
+
+def test_an_operation_that_a_branch_returns_must_be_awaited(rig: MakeRig) -> None:
+    """spec R9: its branch has ended, so nobody is left who could."""
+
+    async def branch(step: Step) -> Any:
+        return step.run(give)
+
+    async def w(step: Step) -> int:
+        made = await step.spawn(branch(step))
+        return 1 if made else 0
+
+    assert "step.run(give)" in held_for(rig(w), "STEP_NOT_AWAITED")
+
+
 def test_an_operation_that_waits_across_deliveries_is_no_fault(rig: MakeRig) -> None:
     """spec R9: made before a sleep and awaited after it."""
 
@@ -247,20 +284,26 @@ def test_an_await_of_what_is_not_ours_holds_the_execution(rig: MakeRig, body: An
     assert "In the function use await step." in message
 
 
-def test_gathered_steps_are_told_to_be_given_to_all(
-    rig: MakeRig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_gathered_steps_are_told_to_be_given_to_all() -> None:
     """spec R9: with what to write, and without tracebacks of tasks that nobody awaits."""
+    unheard: list[dict[str, Any]] = []
 
-    async def w(step: Step) -> Any:
-        return await asyncio.gather(step.run(give, 1), step.run(give, 2))
+    async def fails() -> None:
+        raise MisplacedCall("no step here")
 
-    message = held_for(rig(w), "FOREIGN_AWAIT")
+    async def worker() -> str:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: unheard.append(what))
+        gathered = asyncio.gather(fails(), fails())
+        message = faults.foreign_await(None, gathered).message
+        await asyncio.wait([gathered])
+        return message
+
+    message = asyncio.run(worker())
     gc.collect()
 
     assert "awaits asyncio.gather" in message
     assert "await step.all([" in message
-    assert caplog.text == ""
+    assert unheard == []
 
 
 def test_asyncio_is_named_by_its_function(rig: MakeRig) -> None:

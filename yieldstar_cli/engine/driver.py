@@ -31,6 +31,7 @@ from yieldstar_cli.model import Entry, Kind, LogLine
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
+    from yieldstar_cli.engine.operations import Operation
 
 #: How often a branch may swallow `Cancelled` before it is cut off.
 SWALLOW_LIMIT = 100
@@ -77,8 +78,8 @@ class Driver:
         self.fresh: list[Entry] = []
         self.fresh_logs: list[LogLine] = []
         self.status_value: str | None = None
-        #: Operations made and not awaited yet: id -> (name, site).
-        self.unawaited: dict[int, tuple[str, Site]] = {}
+        #: Operations made and not awaited yet: id -> (name, site, the branch that made it).
+        self.unawaited: dict[int, tuple[str, Site, Branch | None]] = {}
         self.log_index = 0
         self._log_count = log_count
         self._markers: dict[str, bool] = {}
@@ -228,8 +229,12 @@ class Driver:
             self.cancel_branch(other)
         for open_handle in list(self.open.values()):
             self.withdraw(open_handle)
-        if self.unawaited and self.fault is None and (error is None or faults.is_misuse(error)):
-            self.fault = faults.not_awaited(*next(iter(self.unawaited.values())))
+        if self.fault is None and (error is None or faults.is_misuse(error)):
+            # What a branch holds that is cut short here, it might have awaited yet.
+            for name, site, maker in self.unawaited.values():
+                if maker is None or maker.ended:
+                    self.fault = faults.not_awaited(name, site)
+                    return
 
     # --- what operations and handles call ----------------------------------------------------
 
@@ -288,6 +293,10 @@ class Driver:
                 raise Cancelled
             return _for_ever()
         return None
+
+    def made(self, operation: Operation[Any]) -> None:
+        """An operation was made: it is to be awaited (spec R9)."""
+        self.unawaited[id(operation)] = (operation.name, operation.site, self._current)
 
     def assign_key(self, branch: Branch, kind: str, base: str) -> str:
         """The operation's key: the branch's prefix, the name, and its count from the second on."""
@@ -373,7 +382,7 @@ class Driver:
         """An operation was thrown away before it was awaited: a fault of the code (spec R9)."""
         found = self.unawaited.pop(key, None)
         if found is not None and not self.dead and self.fault is None and not self._unwinding():
-            self.fault = faults.not_awaited(*found)
+            self.fault = faults.not_awaited(found[0], found[1])
 
     def _unwinding(self) -> bool:
         return self.finished or (self._current is not None and self._current.cancelled)

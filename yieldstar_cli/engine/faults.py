@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -72,9 +73,21 @@ def foreign_await(coroutine: Any, yielded: object) -> CodeFault:
     """The function awaits something that is not ours."""
     place, awaited = _innermost(coroutine)
     what = awaited or type(yielded).__name__
+    if isinstance(yielded, asyncio.Future):
+        # Nobody will await it: its error would be a traceback on stderr, of our own frames.
+        yielded.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if what == "_GatheringFuture":
+        what = "asyncio.gather"
+    return _foreign(place, what)
+
+
+def _foreign(place: str, what: str) -> CodeFault:
+    write = "step.all([step.run(f, a), step.run(g, b)])"
+    if what != "asyncio.gather":
+        write = 'step.sleep("1s")'
     return ForeignAwait(
         f"{place} awaits {what}, which is not an operation of step. In the function use"
-        ' await step.sleep("1s"); asyncio belongs inside a step:'
+        f" await {write}; asyncio belongs inside a step:"
         " await step.run(fetch, url) where fetch is async def.",
         remedy="await step.run(...)",
     )
@@ -105,12 +118,7 @@ def foreign_error(error: BaseException) -> CodeFault:
                 break
             place = at((frame.f_code.co_filename, step.tb_lineno))
         step = step.tb_next
-    return ForeignAwait(
-        f"{place} awaits {name}, which is not an operation of step. In the function use"
-        ' await step.sleep("1s"); asyncio belongs inside a step:'
-        " await step.run(fetch, url) where fetch is async def.",
-        remedy="await step.run(...)",
-    )
+    return _foreign(place, name)
 
 
 def misplaced_operation() -> CodeFault:

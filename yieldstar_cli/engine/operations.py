@@ -388,7 +388,7 @@ class Operation(Coroutine[Any, Any, T]):
         self._generator: Generator[Any, Any, T] | None = None
         #: The durable operation that it is, if it is just one.
         self.handle = handle
-        driver.unawaited[id(self)] = (name, site)
+        driver.made(self)
 
     def use(self) -> Callable[[], Generator[Any, Any, T]]:
         """Take it: by an await, or by `spawn`, `all`, `timeout`. Once only."""
