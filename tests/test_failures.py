@@ -357,6 +357,17 @@ def test_a_suppressed_context_is_no_cause() -> None:
     assert view_error(encode_error(error)).cause is None
 
 
+def test_the_place_of_a_library_error_is_where_the_author_called_it() -> None:
+    """spec E11: the line to look at is the author's, not one of Python's own modules."""
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads("{")
+
+    where = view_error(encode_error(caught.value)).where
+
+    assert where is not None
+    assert where.file == __file__
+
+
 def test_frames_of_the_engine_are_not_the_place_of_the_error() -> None:
     """spec E11: what people are shown is the author's line, not ours."""
     with pytest.raises(TypeError) as caught:

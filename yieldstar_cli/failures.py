@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli import codec
-from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.failures_revive import decode_error
 from yieldstar_cli.failures_text import MAX_TEXT, bounded, message_of
 
@@ -20,6 +19,7 @@ _MAX_DEPTH = 20
 _SHORT = 500
 _MAX_FRAMES = 60
 _HOUSE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ def encode_error(error: BaseException, *, limit: int = MAX_TEXT) -> str:
     say what was left out; lone surrogates are escaped. Arguments and attributes are kept where
     the codec can store them, so that `decode_error` can give the error back (spec O2).
     """
-    return codec.encode(_Recorder(limit).record(error, 0))
+    try:
+        return codec.encode(_Recorder(limit).record(error, 0))
+    except BaseException as second:  # what the error's class does is the author's code
+        return codec.encode(_bare(error, second, limit))
 
 
 def view_error(text: str) -> ErrorView:
@@ -84,6 +87,11 @@ def summarize(text: str) -> str:
     if not first:
         return view.name
     return f"{view.name}: {first.rstrip()}{' …' if rest else ''}"
+
+
+def named(error: BaseException) -> str:
+    """`Name: message` of a live error, whatever its own methods do."""
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
 # --- recording -------------------------------------------------------------------------------
@@ -111,7 +119,8 @@ class _Recorder:
                 if issubclass(base, BaseException)
             ],
         }
-        args = self.stored(list(error.args))
+        # Past whatever the class makes of the name: what BaseException itself was given.
+        args = self.stored(list(vars(BaseException)["args"].__get__(error)))
         if args is not None:
             found["args"] = args
         self.add_attributes(error, found)
@@ -159,7 +168,7 @@ class _Recorder:
         """`value` as codec text, or None where it cannot be stored."""
         try:
             return self.spent(codec.encode(value, limit=min(self.limit, max(self.left, 0))))
-        except UnserializableValue:
+        except BaseException:  # not storable, or its own class says so in its own way
             return None
 
     def room_for_text(self) -> int:
@@ -189,6 +198,17 @@ class _Recorder:
             found["slots"] = slots
 
 
+def _bare(error: BaseException, second: BaseException, limit: int) -> dict[str, Any]:
+    """What can be said of an error whose own class keeps it from being looked at."""
+    reading = type.__getattribute__(type(second), "__name__")
+    return {
+        "name": bounded(type.__getattribute__(type(error), "__name__"), 500),
+        "message": message_of(error, limit),
+        "mro": [["builtins", "Exception"], ["builtins", "BaseException"]],
+        "notes": [f"no more can be told: reading the error raised {reading}"],
+    }
+
+
 def _slot_values(error: BaseException) -> Iterator[tuple[str, object]]:
     for base in type(error).__mro__:
         for name, descriptor in vars(base).items():
@@ -205,6 +225,12 @@ def _slot_values(error: BaseException) -> Iterator[tuple[str, object]]:
 def _notes(error: BaseException) -> list[object]:
     notes = getattr(error, "__notes__", None)
     return list(notes[:MAX_ERRORS]) if isinstance(notes, list | tuple) else []
+
+
+def _is_library(file: str) -> bool:
+    """True for Python's own modules and for what was installed."""
+    installed = {"site-packages", "dist-packages"} & set(file.split(os.sep))
+    return bool(installed) or file.startswith((_STDLIB, "<frozen "))
 
 
 def _ours(frame: types.FrameType) -> bool:
@@ -226,13 +252,19 @@ def _traceback(error: BaseException, limit: int) -> str:
 
 
 def _where(error: BaseException) -> dict[str, Any] | None:
-    """The last frame outside our own house."""
-    last = None
+    """The author's last line: the last frame outside our own house, and outside libraries if any.
+
+    What a library raised is better found where it was called.
+    """
+    last = outside = None
     step = error.__traceback__
     while step is not None:
         if not _ours(step.tb_frame):
             last = step
+            if not _is_library(step.tb_frame.f_code.co_filename):
+                outside = step
         step = step.tb_next
+    last = outside or last
     if last is None:
         return None
     code = last.tb_frame.f_code

@@ -104,6 +104,15 @@ def test_an_expired_delivery_is_taken_up_again(shop: Shop) -> None:
     assert document["remedies"] == ["ys worker"]
 
 
+def test_a_worker_that_stopped_just_now_was_not_unseen_for_no_time(shop: Shop) -> None:
+    shop.admit()
+    shop.storage.workers.stop(shop.start_worker(), how="stopped")
+
+    text, _ = explain(shop)
+
+    assert "No worker is running now (last: shop:4412, stopped)." in text
+
+
 def test_a_hold_for_the_code_is_stuck_with_the_reason(shop: Shop) -> None:
     """B70."""
     shop.admit()

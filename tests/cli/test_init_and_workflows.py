@@ -133,6 +133,17 @@ def test_workflows_are_listed_with_what_they_do(
     assert quiet.out == "charge-order\n"
 
 
+def test_two_workflows_of_one_name_are_told(shop: Shop, charge_order: Callable[[], Path]) -> None:
+    """spec R11: no worker loads either, so the list must not pass over it."""
+    path = charge_order()
+    shop.module("again.py", path.read_text())
+
+    said = shop.screen("workflows")
+
+    assert "charge-order, version 1, is defined twice, so neither is loaded:" in said.err
+    assert "workflows/again.py:15 and workflows/" in said.err
+
+
 def test_one_workflow_is_described(
     shop: Shop, charge_order: Callable[[], Path], snapshot: SnapshotAssertion
 ) -> None:

@@ -101,6 +101,13 @@ def test_the_footer_says_what_is_hidden(busy: Shop) -> None:
     assert last == "2 of 4 · ✓ 1  ✗ 1  ⏸ 1  ○ 1 · ys list --failed · ys list --all"
 
 
+def test_the_footer_names_the_way_back_from_a_filter(busy: Shop) -> None:
+    """--all lifts the limit alone: it is no answer to a filter, nor is a filter to itself."""
+    last = busy.screen("list", "--failed").out.splitlines()[-1]
+
+    assert last == "1 of 4 · ✓ 1  ✗ 1  ⏸ 1  ○ 1 · ys list"
+
+
 def test_an_empty_list_is_zero_and_says_why(shop: Shop) -> None:
     assert shop.storage.reader.counts() == {}
 

@@ -233,6 +233,41 @@ def test_a_hold_is_shown_with_its_problem(shop: Shop) -> None:
     assert document["problem"]["code"] == "DIVERGED"
 
 
+def test_a_problem_of_several_lines_is_shown_in_lines_and_told_in_one(shop: Shop) -> None:
+    """B70: what was recorded stands above what the code asks for, and no escape between."""
+    shop.admit()
+    claimed = shop.claim()
+    shop.storage.executions.release(
+        claimed.delivery,
+        how="DIVERGED",
+        problem=("DIVERGED", "no fit\n  recorded: step 'a\x1b'\n  code:     step 'b'"),
+        held=True,
+        module="1",
+    )
+
+    shown, explained = shop.screen("show", "order-42"), shop.screen("explain", "order-42")
+    doctor = shop.ys("doctor").out
+
+    for said in (shown, explained):
+        assert "DIVERGED: no fit\n  recorded: step 'a\\x1b'\n  code: " in said.out
+    assert "DIVERGED: no fit; recorded: step 'a\\x1b'; code: step 'b'" in doctor
+
+
+def test_the_message_of_an_error_is_not_cut_at_the_edge(shop: Shop) -> None:
+    """What failed is the first question: the line is broken, and a very long one ends at last."""
+    for name, text in (("a", "no such " + "long word " * 20 + "end"), ("b", "word " * 400)):
+        shop.admit(name)
+        shop.deliver(name, outcome=Failed(encode_error(ValueError(text))))
+
+    whole, cut = shop.screen("show", "a").out, shop.screen("show", "b").out
+
+    assert "  error       ValueError: no such long word" in whole
+    assert "word end\n" in whole
+    assert cut.count("word word word word\n") == 6
+    assert "              …\n" in cut
+    assert max(len(line) for line in (whole + cut).splitlines()) <= 80
+
+
 # --- secrets, values ------------------------------------------------------------------------------
 
 

@@ -200,8 +200,8 @@ def test_params_come_from_files_and_stdin(ready: Shop) -> None:
         (("--params", "{"), 5, "not valid JSON"),
         (("--params", "@missing.json"), 2, "No such file"),
         (("--params", "@."), 2, "Is a directory"),
-        (("-p", "order"), 2, "-p looks like"),
-        (("-p", "=1"), 2, "-p looks like"),
+        (("-p", "order"), 2, "-p takes NAME=VALUE"),
+        (("-p", "=1"), 2, "-p takes NAME=VALUE"),
     ],
 )
 def test_params_that_do_not_fit_store_nothing(
@@ -372,6 +372,24 @@ def test_waiting_gives_up_without_changing_anything(ready: Shop) -> None:
     assert said.out == "a\n"
     assert said.err.count("No worker is running") == 1
     assert record(ready, "a").status is Status.ADMITTED
+
+
+def test_waiting_on_a_terminal_says_first_what_was_admitted(ready: Shop) -> None:
+    """cases 109, 110: when the time is up, it is known that the execution exists."""
+    said = ready.screen(
+        "trigger", "charge-order", "--id", "a", "-p", "order=1", "--wait", "--timeout", "1ms"
+    )
+
+    assert said.code == 8
+    assert said.out == "✓ Admitted a (charge-order). Due now.\n"
+    assert "it goes on" in said.err
+
+
+def test_the_name_of_the_function_is_answered_with_that_of_the_workflow(ready: Shop) -> None:
+    said = ready.ys("trigger", "charge_order", "-p", "order=1")
+
+    assert said.code == 5
+    assert "The function charge_order is the workflow charge-order" in said.err
 
 
 def test_a_timeout_needs_wait(ready: Shop) -> None:

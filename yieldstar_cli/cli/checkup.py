@@ -13,6 +13,7 @@ from yieldstar_cli.cli import mounts
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.facts import Crew, seen_at
 from yieldstar_cli.cli.opened import crew, open_reading, trust_of
+from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import rough
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.worker import MANY_WORKERS
@@ -222,7 +223,11 @@ class Checkup:
     def _check_stuck(self, storage: Storage) -> None:
         for record in self._open_ones(storage):
             name, problem = record.execution_id, record.problem
-            words = f": {problem.code}: {problem.message}" if problem is not None else ""
+            words = (
+                f": {problem.code}: {safe.in_one_line(problem.message)}"
+                if problem is not None
+                else ""
+            )
             if record.poisoned_at is not None:
                 self._found("POISONED", f"{name} is poisoned{words}", f"ys explain {typed(name)}")
             elif record.held is not None and record.held.until_at is None:

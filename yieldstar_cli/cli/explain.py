@@ -75,7 +75,7 @@ def _lines(call: Call, facts: Facts, verdict: Verdict) -> list[str]:
     if verdict.earliest_at is not None and verdict.earliest_at > facts.now_ms:
         lines.append(f"Earliest wake: {times.coming(verdict.earliest_at)}.")
     for note in verdict.notes:
-        lines += safe.wrap(safe.visible(note), width)
+        lines += safe.wrap_lines(note, width)
     alive = facts.crew.alive
     if not record.status.terminal and verdict.judgement == "fine" and alive:
         names = safe.visible(", ".join(row.name for row in alive[:3]))

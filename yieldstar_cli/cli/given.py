@@ -28,7 +28,7 @@ def read_pairs(option: str, words: Sequence[str], limit: int) -> list[Pair]:
         is_json = path.endswith(":")
         path = path.removesuffix(":")
         if not sign or not path:
-            raise UsageError(f"{option} looks like order=42", remedy=_HELP)
+            raise UsageError(f"{option} takes NAME=VALUE, such as order=42", remedy=_HELP)
         if text.startswith("@"):
             text = read_file(text[1:], limit, place=f"{option} {path}")
         pairs.append(Pair(path, text, is_json))

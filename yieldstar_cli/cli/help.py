@@ -8,6 +8,7 @@ import typer
 
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
 from yieldstar_cli.cli.verbs import NAMES
 from yieldstar_cli.cli.words import nearest
@@ -44,7 +45,7 @@ def command(
 def _overview() -> list[str]:
     lines = ["ys help trigger", "ys help exit-codes", "", "Topics:"]
     lines += [f"  {name:<12}{summary}" for name, summary in SUMMARIES.items()]
-    return [*lines, "", f"Commands: {', '.join(NAMES)}"]
+    return [*lines, "", *safe.wrap(f"Commands: {', '.join(NAMES)}", 80, " " * 10)]
 
 
 def _page_of(context: typer.Context, verb: str) -> list[str]:

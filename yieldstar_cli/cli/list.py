@@ -120,7 +120,7 @@ def _where(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not sign or not key:
-            raise UsageError(f"--where looks like order=42, not {pair!r}")
+            raise UsageError(f"--where takes NAME=VALUE, such as order=42, not {pair!r}")
         found[key] = value
     return found
 

@@ -85,7 +85,12 @@ def picture(
             times=call.times,
             look=look,
         )
-    return [*lines, footer_line(len(records), counts, look)]
+    # Where the limit cut nothing off, a filter did.
+    more = "ys list --all" if len(records) == filters.limit else "ys list"
+    return [
+        *lines,
+        footer_line(len(records), counts, look, more=more, failed=filters.statuses is None),
+    ]
 
 
 def watch(call: Call, storage: Storage, filters: Filters, crew_now: Callable[[], Crew]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from yieldstar_cli.cli import exits
+from yieldstar_cli.cli.render import safe
 
 _PARAMS = """\
 ys trigger charge-order --id order-42 -p order=42
@@ -106,7 +107,8 @@ their directory.
 
 def _exit_codes() -> str:
     lines = ["ys wait order-42; echo $?", "ys help exit-codes", "", "Exit statuses:", ""]
-    lines += [f"  {code:>3}  {meaning}" for code, meaning in exits.TABLE]
+    for code, meaning in exits.TABLE:
+        lines += safe.wrap(meaning, 80, " " * 7, first=f"  {code:>3}  ")
     return "\n".join(lines) + "\n"
 
 

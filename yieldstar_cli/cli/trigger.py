@@ -9,7 +9,15 @@ import typer
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.arguments import Workflows, call_of, read_moment, read_span
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.triggering import Asked, admit, plan, tell_admitted, tell_plan
+from yieldstar_cli.cli.triggering import (
+    Admitted,
+    Asked,
+    admit,
+    plan,
+    tell_admitted,
+    tell_name,
+    tell_plan,
+)
 from yieldstar_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,7 +114,7 @@ def command(
     storage = open_writing(call, project)
     admitted = admit(call, project, storage, asked)
     if waiting:
-        return _wait(call, project, storage, admitted.record.execution_id, timeout)
+        return _wait(call, project, storage, admitted, timeout)
     tell_admitted(call, project, storage, admitted)
     return exits.DONE
 
@@ -120,12 +128,12 @@ def _first_wake(call: Call, at: str | None, after: str | None) -> int | None:
 
 
 def _wait(
-    call: Call, project: Project, storage: Storage, execution_id: str, timeout: str | None
+    call: Call, project: Project, storage: Storage, admitted: Admitted, timeout: str | None
 ) -> int:
     from yieldstar_cli.cli.waiting import Wanted, wait
 
-    timeout_ms = read_span("--timeout", timeout)
-    if not call.settings.json and not call.drawn:
-        call.print(execution_id)
+    wanted = Wanted([admitted.record.execution_id], timeout_ms=read_span("--timeout", timeout))
+    if not call.settings.json:
+        tell_name(call, admitted)
         call.flush()
-    return wait(call, project, storage, Wanted([execution_id], timeout_ms=timeout_ms))
+    return wait(call, project, storage, wanted)

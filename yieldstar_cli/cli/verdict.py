@@ -215,9 +215,11 @@ def _without_worker(verdict: Verdict, facts: Facts) -> Verdict:
     if last is None:
         verdict.notes.append("No worker has run on this database yet.")
     else:
-        ago = rough(facts.now_ms - min(seen_at(last), facts.now_ms))
         how = f", {last.how}" if last.how else ""
-        verdict.notes.append(f"No worker has been seen for {ago} (last: {last.name}{how}).")
+        since = facts.now_ms - seen_at(last)
+        # The one that just died or stopped was seen until now.
+        ago = f"has been seen for {rough(since)}" if since >= 1000 else "is running now"
+        verdict.notes.append(f"No worker {ago} (last: {last.name}{how}).")
     verdict.remedies.append("Start one here: ys worker")
     return verdict
 

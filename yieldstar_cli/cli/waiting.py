@@ -101,7 +101,9 @@ def _timed_out(wanted: Wanted) -> WaitTimeout:
         what = f"{len(open_ones)} executions have not ended in time, among them {open_ones[0]!r}"
     if wanted.status is not None:
         what = what.replace("ended", f"become {wanted.status}")
-    return WaitTimeout(what, why=("Nothing was changed.",), remedy=(f"ys explain {first}",))
+    return WaitTimeout(
+        what, why=("Nothing was changed; it goes on.",), remedy=(f"ys explain {first}",)
+    )
 
 
 def _print_outcome(call: Call, record: ExecutionRecord, wanted: Wanted) -> None:

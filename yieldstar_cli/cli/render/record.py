@@ -13,6 +13,8 @@ from yieldstar_cli.cli.verdict import Verdict
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed
 
 _KEY = 12
+# A longer message of an error is for --result.
+_MOST_LINES = 6
 
 
 def record_lines(
@@ -23,7 +25,7 @@ def record_lines(
     if not facts.record.status.terminal:
         lines += safe.wrap(safe.visible(verdict.headline), look.width - 1)
         for note in verdict.notes:
-            lines += safe.wrap(safe.visible(note), look.width - 1)
+            lines += safe.wrap_lines(note, look.width - 1)
         lines.append("")
     lines += _block(facts, reveal, look, times)
     if not facts.record.status.terminal:
@@ -76,7 +78,7 @@ def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
     if facts.lost:
         lines += safe.wrap(_lost(facts, times), look.width - 1, " " * (_KEY + 2), _line("lost", ""))
     if record.problem is not None and record.status.terminal:
-        lines.append(_line("problem", look.clip(safe.visible(record.problem.message), room)))
+        lines.append(_line("problem", look.clip(safe.in_one_line(record.problem.message), room)))
     return lines
 
 
@@ -127,7 +129,11 @@ def error_lines(json_text: str, look: Look) -> list[str]:
     """The error of a failed execution: message, place, the line of the author's code."""
     view = failures.view_error(json_text)
     room = look.width - 1 - 2 - _KEY
-    lines = [_line("error", look.clip(safe.visible(failures.summarize(json_text)), room))]
+    message = safe.visible(failures.summarize(json_text))
+    lines = safe.wrap(message, look.width - 1, _line("", ""), first=_line("error", ""))
+    lines = [look.clip(line, look.width - 1) for line in lines]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], _line("", look.g("…"))]
     lines += [_line("", look.clip(safe.visible(note), room)) for note in view.notes]
     for member in view.members[:5]:
         text = safe.visible(f"{member.name}: {member.message}")

@@ -44,6 +44,12 @@ def visible_lines(text: str) -> list[str]:
     return [visible(line.rstrip("\r")) for line in text.split("\n")]
 
 
+def in_one_line(text: str) -> str:
+    """`text` made `visible`, its lines joined by semicolons: for lists and logs."""
+    lines = [" ".join(line.split()) for line in visible_lines(text)]
+    return "; ".join(line for line in lines if line)
+
+
 def _escaped(char: str) -> str:
     if char in _NAMED:
         return _NAMED[char]
@@ -83,6 +89,15 @@ def clip(text: str, width: int, ellipsis: str = "…") -> str:
             break
         kept.append(char)
     return "".join(kept) + ellipsis
+
+
+def wrap_lines(text: str, width: int) -> list[str]:
+    """Every line of `text` made `visible` and wrapped; what follows stands as far in as it does."""
+    lines = []
+    for line in visible_lines(text):
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        lines += wrap(line.lstrip(" "), width, indent)
+    return lines
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

@@ -127,8 +127,13 @@ def _detail(
     return safe.visible(f"{first.step_key} {first.label}".rstrip()) + more
 
 
-def footer_line(shown: int, counts: Mapping[str, int], look: Look) -> str:
-    """What the table hides: how many there are, by status, and how to see them."""
+def footer_line(
+    shown: int, counts: Mapping[str, int], look: Look, *, more: str, failed: bool = True
+) -> str:
+    """What the table hides: how many there are, by status, and how to see them.
+
+    `more` is the command that shows what was left out; `failed`: whether to tell of that filter.
+    """
     total = sum(counts.values())
     parts = [
         f"{look.g(STATUS_GLYPHS[status])} {counts[status]:,}"
@@ -136,10 +141,10 @@ def footer_line(shown: int, counts: Mapping[str, int], look: Look) -> str:
         if counts.get(status)
     ]
     words = [f"{shown:,} of {total:,}", "  ".join(parts)]
-    if counts.get("failed"):
+    if failed and counts.get("failed"):
         words.append("ys list --failed")
     if shown < total:
-        words.append("ys list --all")
+        words.append(more)
     line = look.g(" · ").join(words)
     return look.paint("dim", look.clip(line, look.width - 1))
 

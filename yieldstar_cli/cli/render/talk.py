@@ -162,7 +162,7 @@ class WorkerTalk:
             return event.kind, "" if due is None else f"wakes in {took(due - event.at)}"
         if event.kind in ("completed", "failed", "cancelled"):
             return event.kind, event.text or f"{took(event.took_ms):>7}"
-        return event.kind, f"{event.step_key} {event.text}".strip()
+        return event.kind, f"{event.step_key} {safe.in_one_line(event.text)}".strip()
 
     def _at(self, at_ms: int) -> str:
         times = Times(at_ms, self._call.settings.times or ("local" if self._drawn else "utc"))
