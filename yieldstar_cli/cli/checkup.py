@@ -223,11 +223,7 @@ class Checkup:
     def _check_stuck(self, storage: Storage) -> None:
         for record in self._open_ones(storage):
             name, problem = record.execution_id, record.problem
-            words = (
-                f": {problem.code}: {safe.in_one_line(problem.message)}"
-                if problem is not None
-                else ""
-            )
+            words = safe.in_one_line(f": {problem.code}: {problem.message}" if problem else "")
             if record.poisoned_at is not None:
                 self._found("POISONED", f"{name} is poisoned{words}", f"ys explain {typed(name)}")
             elif record.held is not None and record.held.until_at is None:

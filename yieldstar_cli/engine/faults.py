@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -73,9 +72,10 @@ def foreign_await(coroutine: Any, yielded: object) -> CodeFault:
     """The function awaits something that is not ours."""
     place, awaited = _innermost(coroutine)
     what = awaited or type(yielded).__name__
-    if isinstance(yielded, asyncio.Future):
-        # Nobody will await it: its error would be a traceback on stderr, of our own frames.
-        yielded.add_done_callback(lambda done: done.cancelled() or done.exception())
+    listen = getattr(yielded, "add_done_callback", None)
+    if listen is not None:
+        # Nobody will await this future: its error would be a traceback of our frames on stderr.
+        listen(lambda done: done.cancelled() or done.exception())
     if what == "_GatheringFuture":
         what = "asyncio.gather"
     return _foreign(place, what)
