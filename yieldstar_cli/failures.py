@@ -252,10 +252,7 @@ def _traceback(error: BaseException, limit: int) -> str:
 
 
 def _where(error: BaseException) -> dict[str, Any] | None:
-    """The author's last line: the last frame outside our own house, and outside libraries if any.
-
-    What a library raised is better found where it was called.
-    """
+    """The author's last line: the last frame outside our own house, and outside libraries too."""
     last = outside = None
     step = error.__traceback__
     while step is not None:
@@ -264,8 +261,7 @@ def _where(error: BaseException) -> dict[str, Any] | None:
             if not _is_library(step.tb_frame.f_code.co_filename):
                 outside = step
         step = step.tb_next
-    last = outside or last
-    if last is None:
+    if (last := outside or last) is None:
         return None
     code = last.tb_frame.f_code
     return {
