@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Said before anything is made: an environment of the wrong Python would stay.
+NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11) and \
+	"Python 3.11 or later is needed. Name one: make demo PYTHON=python3.12")
 
 .PHONY: demo test check types tests cases bench torture format clean
 
@@ -39,11 +42,13 @@ format: $(VENV)/dev.stamp
 	$(BIN)/python scripts/cases.py
 
 $(VENV)/demo.stamp: pyproject.toml
+	@$(PYTHON) -c '$(NEW_ENOUGH)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml
+	@$(PYTHON) -c '$(NEW_ENOUGH)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/demo.stamp

@@ -149,7 +149,11 @@ class _Lines(logging.Handler):
     def __init__(self, driver: Driver) -> None:
         super().__init__()
         self._driver = driver
-        self.lock = None  # one thread steps the function
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without the lock that others need: one thread steps the function."""
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one line; one that cannot be formatted as it is, as logging itself does."""
