@@ -491,3 +491,60 @@ def test_after_an_infrastructure_error_the_record_says_so(rig: MakeRig) -> None:
     assert record.held is not None
     assert record.held.until_at == START + 3_000
     assert x.go().result == "done"
+
+
+class Lying(Refusing):
+    """A writer that commits and then says that it could not."""
+
+    def submit(self, request: Any, reply: Any) -> None:
+        if self.refuse and "_commit" in request.__qualname__:
+            self.refuse -= 1
+            error = self.error
+            self.writer.submit(request, lambda _, __: reply(None, error))
+            return
+        self.writer.submit(request, reply)
+
+
+@pytest.mark.parametrize("lies", [1, 2, 3, 4])
+def test_a_commit_that_stands_though_an_error_was_told_is_found_in_the_history(
+    rig: MakeRig, lies: int
+) -> None:
+    """spec R2, E12: the coroutine is dropped, the history is read again; no step runs twice."""
+
+    async def w(step: Step) -> list[int]:
+        step.log.info("begins")
+        first = await step.run(give, 1)
+        step.log.info("between")
+        return [first, await step.run(give, 2)]
+
+    x = rig(w)
+    worker = x.bench.start_worker()
+    lying = Lying(worker.writer)
+    worker.writer = lying  # type: ignore[assignment]
+    lying.refuse = lies
+    found = x.go()
+
+    assert found.result == [1, 2]
+    assert called(found) == ["give", "give#2"]
+    assert x.logs == ["begins", "between"]
+    assert found.record.delivery is None
+
+
+def test_the_pauses_begin_again_once_something_new_was_recorded(rig: MakeRig) -> None:
+    """spec E12: at once, 1 s, 2 s; then a step is recorded; then at once again."""
+
+    async def w(step: Step) -> list[int]:
+        return [await step.run(give, 1), await step.run(give, 2)]
+
+    x = rig(w)
+    worker = x.bench.start_worker()
+    refusing = Refusing(worker.writer)
+    worker.writer = refusing  # type: ignore[assignment]
+    refusing.refuse = 3
+    x.recorded("give")
+    refusing.refuse = 2
+    found = x.go()
+    refused = [e.at - START for e in found.events if e.kind == "refused"]
+
+    assert found.result == [1, 2]
+    assert refused == [0, 0, 1_000, 3_000, 3_000]

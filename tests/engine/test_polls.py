@@ -186,6 +186,22 @@ def test_until_holds_for_a_poll_with_retries_too(rig: MakeRig) -> None:
     assert found.history[0].at == START + 30_000 + 3_600_000
 
 
+def test_a_total_timeout_spans_the_pauses_of_a_poll_too(rig: MakeRig) -> None:
+    """spec O1: over all attempts and pauses; no pause is begun that it would cut short."""
+
+    async def w(step: Step) -> Any:
+        policy = RetryPolicy(total_timeout="25s")
+        return await step.using(retry=policy).poll(never, every="10s")
+
+    x = rig(w)
+    found = x.go()
+
+    assert isinstance(found.error, StepTimeout)
+    assert "25 s in all" in str(found.error)
+    assert starts(x) == [0, 10_000, 20_000]
+    assert found.history[0].at == START + 20_000
+
+
 def test_restarts_change_neither_count_nor_moments(rig: MakeRig) -> None:
     """spec, operations table: restart-proof like retries; a crash uses up no try."""
 

@@ -51,7 +51,7 @@ def judge(driver: Driver, handle: DurableHandle[Any], end: StepEnd, now: int) ->
     if end.error is None:
         try:
             falsy = handle.kind is Kind.POLL and not end.value
-        except Exception as error:
+        except BaseException as error:
             # The value's own `__bool__`: such an answer ends a poll as an exception does.
             return Final(error)
         return _falsy(handle, now) if falsy else Final()
@@ -85,6 +85,9 @@ def _falsy(handle: DurableHandle[Any], now: int) -> Again | Final:
         return Final(_passed(handle))
     assert work.every_ms is not None, "a poll has a pause"
     at = now + work.every_ms
+    deadline = _deadline(handle)
+    if deadline is not None and at >= deadline:
+        return Final(_out_of_time(handle, deadline))
     return Again(at if handle.due_at is None else min(at, handle.due_at))
 
 
@@ -92,11 +95,15 @@ def expired(handle: DurableHandle[Any], now: int) -> StepTimeout | None:
     """The error of an operation whose time is up before its next attempt begins."""
     deadline = _deadline(handle)
     if deadline is not None and now >= deadline:
-        seconds = (deadline - handle.issued_at) / 1000
-        return StepTimeout(f"{handle.key} had not ended within {seconds:g} s in all")
+        return _out_of_time(handle, deadline)
     if handle.kind is Kind.POLL and handle.due_at is not None and handle.attempts:
         return _passed(handle) if now >= handle.due_at else None
     return None
+
+
+def _out_of_time(handle: DurableHandle[Any], deadline: int) -> StepTimeout:
+    seconds = (deadline - handle.issued_at) / 1000
+    return StepTimeout(f"{handle.key} had not ended within {seconds:g} s in all")
 
 
 def _passed(handle: DurableHandle[Any]) -> StepTimeout:

@@ -97,6 +97,8 @@ class Carrier:
         self._timer: Cancellable | None = None
         self._waits: tuple[Wait, ...] = ()
         self._status = claimed.status_value_json
+        #: True once it has recorded something new.
+        self.recorded = False
         self._begun_at = host.loop.now_ms()
 
     @property
@@ -330,6 +332,7 @@ class Carrier:
         if error is not None:
             self._lost(error)
             return
+        self.recorded = self.recorded or bool(changes.entries or changes.attempts)
         for line in changes.logs:
             self._say("log", text=line.text, attempt=line.level)
         if outcome is not None:
@@ -531,6 +534,17 @@ class Carrier:
         """The lease is lost or the process stops: record nothing more."""
         if not self.over:
             self._finish(None, lost=True)
+
+    def break_off(self, error: BaseException) -> None:
+        """End it after an error of our own, to be delivered again (spec E12).
+
+        Not while a sync step of it still runs, which would then run twice at once (spec L4): the
+        claim stands until this worker leaves.
+        """
+        runs_on = any(not running.asynchronous for running in self._running.values())
+        self.abandon()
+        if not runs_on:
+            self.host.hold(self, error)
 
     @property
     def waits(self) -> tuple[Wait, ...]:

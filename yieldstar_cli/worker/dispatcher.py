@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.engine import assembly
 from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.failures_text import message_of
 from yieldstar_cli.model import Claimed, Outcome, Suspended, Wait, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
@@ -292,6 +294,13 @@ class Dispatcher:
         carrier = Carrier(self, claimed, driver, definition.result_type)
         self._carriers[number] = carrier
         self._say("claimed", claimed, attempt=claimed.delivery.token)
+        try:
+            self._replay(carrier, driver, claimed, fresh=fresh)
+            carrier.begin(waits)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            self._break_off(carrier, error)
+
+    def _replay(self, carrier: Carrier, driver: Driver, claimed: Claimed, *, fresh: bool) -> None:
         self.enter_code(carrier)
         try:
             fault = assembly.damage(claimed)
@@ -303,7 +312,14 @@ class Dispatcher:
                 driver.feed(claimed.history)
         finally:
             self.leave_code()
-        carrier.begin(waits)
+
+    def _break_off(self, carrier: Carrier, error: BaseException) -> None:
+        """What should not happen happened in one delivery: the others go on (spec E12)."""
+        if not isinstance(error, Exception):
+            raise error  # Ctrl-C where no worker process heeds it, or the kit's own kill.
+        text = f"{type(error).__name__}: {message_of(error)}"
+        self._say("trouble", carrier.claimed, text=text)
+        carrier.break_off(error)
 
     def _driver(
         self, claimed: Claimed, definition: Definition, resident: _Resident | None
@@ -332,14 +348,17 @@ class Dispatcher:
     def hold(self, carrier: Carrier, error: BaseException) -> None:
         """After an infrastructure error: deliver again at once, then after growing pauses (E12)."""
         delivery = carrier.claimed.delivery
-        count = self._troubles.get(delivery.number, 0)
+        count = 0 if carrier.recorded else self._troubles.get(delivery.number, 0)
         self._troubles[delivery.number] = count + 1
         pause = min(1_000 * 2 ** (count - 1), LONGEST_HOLD_MS) if count else 0
         until = self.loop.now_ms() + pause
-        code = getattr(error, "code", "INTERNAL")
+        if isinstance(error, YieldstarError):
+            code, text = error.code, str(error)
+        else:
+            code, text = "INTERNAL", f"{type(error).__name__}: {message_of(error)}"
         self.writer.submit(
             lambda storage: storage.executions.release(
-                delivery, how=code, problem=(code, str(error)), held=count > 0, held_until=until
+                delivery, how=code, problem=(code, text), held=count > 0, held_until=until
             ),
             lambda _, refused: self.poll(),
         )
@@ -361,7 +380,10 @@ class Dispatcher:
         scheduled, self._scheduled = self._scheduled, []
         for carrier in scheduled:
             carrier.scheduled = False
-            carrier.pump()
+            try:
+                carrier.pump()
+            except (Exception, SystemExit, GeneratorExit) as error:
+                self._break_off(carrier, error)
 
     def enter_code(self, carrier: Carrier) -> None:
         """Workflow code is about to run: marked for whoever outlives this process (spec L5)."""
