@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +19,11 @@ CONFORMANCE = ROOT / "yieldstar_cli" / "testing" / "conformance"
 #: Where tests live.
 PLACES = (ROOT / "tests", CONFORMANCE)
 #: The cases of what is built: the others belong to what comes later.
-DUE = ("1-161", "286-299", "B01-B42", "B57-B91", "B101")
+DUE = ("1-161", "286-299", "B01-B42", "B57-B101")
+#: The rules of the contract that have a test each; of the others none is built yet.
+RULES = ("E1-E14", "L1-L5", "R1-R12", "O1-O7", "V1-V4", "K1-K10")
+#: In tests/README.md, by hand: case or rule, and what it waits for.
+WAITING = "### Cases that wait"
 BEGIN = "<!-- cases: written by `make cases` -->"
 END = "<!-- end of cases -->"
 
@@ -30,6 +34,20 @@ _CITED = re.compile(rf"\bcases?\s+({_SPAN}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+){_S
 _PARTS = re.compile(rf"({_NUMBER})(?:\s*(?:-|–|to)\s*({_NUMBER}))?")
 #: The reports of other engines' users are also cited alone: "B21: …".
 _REPORT = re.compile(r"\bB\d{2,3}\b")
+
+
+#: "spec E9", "spec R4, R10", "spec L2; case 5".
+_RULED = re.compile(r"\b[Ss]pec\s+([A-Z]\d+(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s*-\s*)[A-Z]\d+)*)")
+
+
+def rules_cited(text: str) -> set[str]:
+    """The rules of the contract that `text` cites; a span stands for all in it."""
+    found: set[str] = set()
+    for match in _RULED.finditer(text):
+        for span in re.findall(r"[A-Z]\d+(?:\s*-\s*[A-Z]\d+)?", match.group(1)):
+            first, _, last = (word.strip() for word in span.partition("-"))
+            found |= set(_span(first, last or first))
+    return found
 
 
 def cited(text: str) -> set[str]:
@@ -49,18 +67,22 @@ def _span(first: str, last: str) -> Iterator[str]:
         yield f"{letter}{number:0{width}d}"
 
 
-def citing() -> Iterator[tuple[str, set[str]]]:
-    """Every test, or file of tests, that cites cases: its name and the numbers."""
+def citing(
+    read: Callable[[str], set[str]] = cited, *, tests_alone: bool = False
+) -> Iterator[tuple[str, set[str]]]:
+    """Every test, or file or class of tests, and what it cites as `read` reads it."""
     for place in PLACES:
         for path in sorted(place.rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             name = path.relative_to(place).as_posix()
-            yield name, cited(ast.get_docstring(tree) or "")
+            if not tests_alone:
+                yield name, read(ast.get_docstring(tree) or "")
             for node in ast.walk(tree):
                 if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                     continue
-                if isinstance(node, ast.ClassDef) or node.name.startswith("test_"):
-                    yield f"{name}::{node.name}", cited(ast.get_docstring(node) or "")
+                is_test = node.name.startswith("test_")
+                if is_test or (isinstance(node, ast.ClassDef) and not tests_alone):
+                    yield f"{name}::{node.name}", read(ast.get_docstring(node) or "")
 
 
 def listed() -> Iterator[tuple[str, str]]:
@@ -106,14 +128,24 @@ def table() -> str:
         f"| {number} | {'<br>'.join(f'`{name}`' for name in sorted(where[number]))} |"
         for number in sorted(where, key=_order)
     ]
-    open_cases = [number for number in due() if number not in where]
-    lines += ["", f"Cited by no test yet: {', '.join(open_cases) or 'none'}."]
+    rules = {rule for _, found in citing(rules_cited, tests_alone=True) for rule in found}
+    later = waiting(README.read_text(encoding="utf-8"))
+    missing = [number for number in due() if number not in where and number not in later]
+    missing += [rule for rule in due(RULES) if rule not in rules and rule not in later]
+    lines += ["", f"Cited by no test, and not waiting either: {', '.join(missing) or 'none'}."]
     return "\n".join(lines)
 
 
-def due() -> Iterator[str]:
-    """The numbers of the cases that are due."""
-    for span in DUE:
+def waiting(text: str) -> dict[str, str]:
+    """What the README `text` says to wait: case or rule, and for what."""
+    _, _, after = text.partition(WAITING)
+    rows = (_ROW.fullmatch(line) for line in after.partition(BEGIN)[0].splitlines())
+    return {row.group(1): row.group(2).strip() for row in rows if row}
+
+
+def due(spans: Sequence[str] = DUE) -> Iterator[str]:
+    """The numbers of the cases that are due, or the rules."""
+    for span in spans:
         first, _, last = span.partition("-")
         yield from _span(first, last or first)
 

@@ -136,3 +136,71 @@ def test_deliveries_are_counted_for_each_execution(
     claim_one(storage, clock.now_ms(), worker, only="b")
 
     assert counts() == (5, 1)
+
+
+def test_of_eight_threads_that_claim_one_execution_one_wins(
+    storage: SqliteStorage, db_path: Path, clock: ManualClock
+) -> None:
+    """case 82; spec E7, L4: a connection each, all at once; one claim, one token."""
+    workers = [new_worker(storage, clock.now_ms()) for _ in range(8)]
+    admit(storage, "a")
+    line = threading.Barrier(8)
+    found: list[list[str]] = []
+
+    def race(worker: int) -> None:
+        own = SqliteStorage(str(db_path), clock=clock)
+        line.wait(20)
+        claimed = claim(own, clock.now_ms(), worker)
+        found.append([each.delivery.execution_id for each in claimed])
+        own.close()
+
+    threads = [threading.Thread(target=race, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert sorted(found) == [[]] * 7 + [["a"]]
+    assert storage.db.rows("SELECT token FROM executions") == [(1,)]
+
+
+def test_what_was_claimed_and_not_acknowledged_comes_back(
+    db_path: Path, clock: ManualClock
+) -> None:
+    """B07; spec E8: claim 10, acknowledge 3, exit: 7 come back, with their wakes as they were."""
+    storage = SqliteStorage(str(db_path), clock=clock, create=True)
+    worker = new_worker(storage, clock.now_ms())
+    for n in range(10):
+        admit(storage, f"e{n}", at=n)
+    for each in claim(storage, clock.now_ms(), worker)[:3]:
+        storage.executions.acknowledge(each.delivery, Suspended())
+    storage.close()
+
+    storage = SqliteStorage(str(db_path), clock=clock)
+    storage.workers.bury(worker, "died", {}, max_deaths=5)
+    second = new_worker(storage, clock.now_ms())
+    again = claim(storage, clock.now_ms(), second)
+
+    assert [each.delivery.execution_id for each in again] == [f"e{n}" for n in range(3, 10)]
+    records = [storage.executions.get(f"e{n}") for n in range(3, 10)]
+    assert [r and r.covered_due_at for r in records] == list(range(3, 10))
+    storage.close()
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_how_many_deaths_are_too_many_is_a_setting(
+    storage: SqliteStorage, clock: ManualClock, most: int
+) -> None:
+    """case 290; spec L5: parked at that many while alone, not one sooner."""
+    admit(storage, "a")
+    poisoned = []
+    for death in range(most):
+        doomed = new_worker(storage, clock.now_ms(), alone=True)
+        delivery = claim_one(storage, clock.now_ms(), doomed, suspects=death >= 2)
+        storage.workers.bury(doomed, "died", {delivery.number: 1}, max_deaths=most)
+        record = storage.executions.get("a")
+        assert record is not None
+        poisoned.append(record.poisoned_at is not None)
+        clock.advance(300_000)
+
+    assert poisoned == [False] * (most - 1) + [True]

@@ -206,7 +206,7 @@ def test_the_back_off_doubles_to_five_minutes() -> None:
 def test_a_dead_worker_s_claims_come_back(
     storage: SqliteStorage, clock: ManualClock, worker: int
 ) -> None:
-    """cases 84, 286-288, 297; B01, B101; spec L3, L5: the one whose code ran counts a death."""
+    """cases 84, 297; B01, B101; spec L3, L5: the one whose code ran counts a death."""
     for name in ("a", "b"):
         admit(storage, name)
     doomed = new_worker(storage, clock.now_ms(), name="doomed")
@@ -354,7 +354,7 @@ def test_a_suspect_is_claimed_only_as_one(
 
 
 def test_only_a_death_while_alone_poisons(storage: SqliteStorage, clock: ManualClock) -> None:
-    """cases 289, 290, 292, 295; B15; spec L5: parked, not terminal, naming count and cause."""
+    """cases 289, 292, 295; B15; spec L5: parked, not terminal, naming count and cause."""
     admit(storage, "a")
     for _ in range(MAX_DEATHS + 2):
         kill(storage, clock, alone=False)

@@ -109,7 +109,7 @@ def test_a_late_round_of_a_terminal_execution_is_told_its_outcome(
 def test_a_dead_delivery_writes_no_row_anywhere(
     storage: SqliteStorage, clock: ManualClock, delivery: Delivery, worker: int
 ) -> None:
-    """cases 70-73; G5: entries, attempts, logs, waits, status: refused together."""
+    """cases 70, 72; G5: entries, attempts, logs, waits, status: refused together."""
     storage.executions.release(delivery)
     claim_one(storage, clock.now_ms(), worker)
     everything = Round(
@@ -211,7 +211,7 @@ def test_a_failing_transaction_keeps_everything_as_it_was(
 def test_attempts_add_up_and_end_with_the_resolution(
     storage: SqliteStorage, clock: ManualClock, delivery: Delivery, worker: int
 ) -> None:
-    """spec O1; B41: recorded retries survive; the resolution ends them, the tries stay to see."""
+    """spec O1: recorded retries survive; the resolution ends them, the tries stay to see."""
     storage.deliveries.record(delivery, Round(attempts=(failed_try(1), failed_try(2))))
     storage.executions.acknowledge(delivery, Suspended(clock.now_ms()))
 

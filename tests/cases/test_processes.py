@@ -1,0 +1,121 @@
+"""Cases that only real processes show."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+from tests.process.shop import Shop
+
+#: A step that keeps the interpreter to itself until the test writes to its pipe.
+SELFISH = """
+    import ctypes
+    import os
+
+    from yieldstar_cli import Step, workflow
+
+    import gates
+
+
+    def hold(name: str) -> str:
+        gates.note(f"{name} begins")
+        gate = f"{name}.{os.getpid()}.go"
+        os.mkfifo(gate)
+        with open(f"{name}.entered", "w") as pipe:
+            pipe.write(str(os.getpid()))
+        fd = os.open(gate, os.O_RDONLY)
+        # Unlike CDLL, PyDLL does not let other threads run meanwhile.
+        answer = ctypes.create_string_buffer(16)
+        ctypes.PyDLL(None).read(fd, answer, 16)
+        os.close(fd)
+        return answer.value.decode()
+
+
+    @workflow
+    async def selfish(step: Step, name: str) -> str:
+        answer = await step.run(hold, name)
+        return await step.run(gates.quick, answer)
+"""
+
+
+def open_gate(shop: Shop, name: str, pid: int) -> int:
+    """Let the step's own `open` return; from then on it holds the interpreter."""
+    return os.open(shop.folder / f"{name}.{pid}.go", os.O_WRONLY)
+
+
+def test_a_step_that_keeps_the_interpreter_past_its_lease_is_fenced(shop: Shop) -> None:
+    """case 143; spec L1, L2: no renewal gets through, another takes over, nothing late counts."""
+    shop.module("selfish", SELFISH)
+    shop.gate("a")
+    shop.ys("trigger", "selfish", "--id", "a", "-p", "name=a", check=True)
+    selfish = shop.start("worker", "--lease", "1s")
+    other = None
+    try:
+        first = open_gate(shop, "a", shop.wait_entered("a"))
+        other = shop.start("worker", "--lease", "1s", "--for", "20s")
+        second = open_gate(shop, "a", shop.wait_entered("a"))
+        os.write(second, b"second")
+        assert shop.ys("wait", "a", "--timeout", "30s").returncode == 0
+
+        os.write(first, b"first")
+        selfish.send_signal(signal.SIGTERM)
+        _, said = selfish.communicate(timeout=30)
+
+        assert (selfish.returncode, "Traceback" in said) == (0, False)
+        shown = shop.show("a")
+        assert shown["outcome"] == {"status": "completed", "result": "second"}
+        assert (shown["deliveries"], shown["problem"], shown["poisoned"]) == (2, None, None)
+        assert [lost["how"] for lost in shown["lost_deliveries"]] == ["lease ended"]
+        assert shop.lines() == ["a begins", "a begins", "second"]
+    finally:
+        for worker in (selfish, other):
+            if worker is not None:
+                worker.kill()
+                worker.communicate()
+
+
+MANY = "\n".join(
+    ["from yieldstar_cli import Step, workflow"]
+    + [
+        f"@workflow\nasync def nap_{n}(step: Step) -> None:\n    await step.sleep('1d')"
+        for n in range(35)
+    ]
+)
+ADMIT = """
+from yieldstar_cli.runtime import open_runtime
+
+with open_runtime() as runtime:
+    for n in range(350):
+        runtime.trigger(f"nap-{n % 35}", id=f"n{n}")
+"""
+
+
+def cpu_of(shop: Shop, span: str) -> float:
+    """The processor seconds of a worker that stays for `span`."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = shop.ys("worker", "--for", span)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert ended.returncode == 0, ended.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_an_idle_worker_costs_almost_nothing_and_writes_nothing(shop: Shop) -> None:
+    """B97; cases 91, 92; spec K3: 35 workflows and 350 sleepers, and a worker with nothing to do.
+
+    What two seconds cost more than a moment is measured, so that the start does not count.
+    """
+    shop.module("many", MANY)
+    subprocess.run([sys.executable, "-c", ADMIT], cwd=shop.folder, env=shop._env(), check=True)
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    assert shop.ys("list", "--status", "suspended", "-q", "--all").stdout.count("\n") == 350
+    database = shop.folder / "ys.db"
+    before = database.stat().st_size
+
+    short = min(cpu_of(shop, "200ms") for _ in range(2))
+    long = min(cpu_of(shop, "2s") for _ in range(2))
+
+    assert (long - short) / 1.8 < 0.05
+    assert database.stat().st_size == before
