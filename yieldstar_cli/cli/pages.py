@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.verbs import GROUPS, VERBS
 
 _GLOBAL = "--db --json -q -v -C --trust-dir --color --times --debug -h --version"
+# "  [x>=1]", "; x>=1": how the parser writes a least number.
+_RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ def write_verb_page(command: Any, page: Page, context: Any, formatter: Any) -> N
         formatter.write("\n")
         formatter.write_text(" ".join(paragraph.split()))
     formatter.write("\n")
-    formatter.write_usage(f"ys {page.verb}", " ".join(command.collect_usage_pieces(context)))
+    pieces = (piece.strip("{}") for piece in command.collect_usage_pieces(context))
+    formatter.write_usage(f"ys {page.verb}", " ".join(pieces))
     with formatter.section("Words and options"):
         formatter.write_dl(_records(command, context))
     formatter.write("\n")
@@ -71,4 +75,4 @@ def write_verb_page(command: Any, page: Page, context: Any, formatter: Any) -> N
 
 def _records(command: Any, context: Any) -> list[tuple[str, str]]:
     records = (param.get_help_record(context) for param in command.get_params(context))
-    return [record for record in records if record is not None]
+    return [(words, _RANGE.sub("", text)) for words, text in filter(None, records)]

@@ -68,7 +68,8 @@ were. What JSON has no word for is stored tagged, and --json shows it so:
 A value takes 16 MiB at most: store large data beside and pass its path.
 
 For people, ys show masks values whose key looks secret (password, token,
-secret, authorization, api_key); --reveal shows them. Pipes and --json are exact.
+secret, authorization, api_key); --reveal shows them. Pipes and --json are
+exact.
 """
 
 _IDS = """\
@@ -97,7 +98,7 @@ The project is the nearest directory upwards with ys.toml, workflows/ or ys.db;
   workflows   --workflows, then YS_WORKFLOWS, then ys.toml, then workflows/
 
 Keys of ys.toml: db, workflows, durability, max_value, residents, jobs, lease,
-grace, message_ttl. Paths are relative to the file.
+grace. Paths are relative to the file.
 
 Other variables: YS_COLOR, YS_ASCII, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE,
 COLUMNS, TZ. Files that others may write are refused unless --trust-dir names
