@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from tests.process.shop import Shop
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 #: A step that keeps the interpreter to itself until the test writes to its pipe.
 SELFISH = """
@@ -119,3 +120,111 @@ def test_an_idle_worker_costs_almost_nothing_and_writes_nothing(shop: Shop) -> N
 
     assert (long - short) / 1.8 < 0.05
     assert database.stat().st_size == before
+
+
+def test_only_and_except_choose_the_workflows_of_a_worker(shop: Shop) -> None:
+    """spec K1, E7: others stay due, for whoever takes them; a name twice is harmless."""
+    shop.module(
+        "three",
+        """
+        from yieldstar_cli import Step, workflow
+
+        @workflow
+        async def one(step: Step) -> int:
+            return 1
+
+        @workflow
+        async def two(step: Step) -> int:
+            return 2
+
+        @workflow
+        async def three(step: Step) -> int:
+            return 3
+        """,
+    )
+    for name in ("one", "two", "three"):
+        shop.ys("trigger", name, "--id", name, check=True)
+
+    def done() -> list[str]:
+        return sorted(shop.ys("list", "--done", "-q").stdout.split())
+
+    assert shop.ys("worker", "--until-idle", "--only", "one").returncode == 0
+    assert done() == ["one"]
+    assert shop.ys("worker", "--until-idle", "--except", "three,three").returncode == 0
+    assert done() == ["one", "two"]
+    assert shop.show("three")["deliveries"] == 0
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    assert done() == ["one", "three", "two"]
+
+
+def test_as_many_steps_run_at_once_as_j_says_and_others_go_on(shop: Shop) -> None:
+    """spec K1; B64: with -j 1 one waits for the other's thread; with 2 it does not."""
+    for name in ("a", "b"):
+        shop.gate(name)
+        shop.ys("trigger", "gated", "--id", name, "-p", f"name={name}", check=True)
+    worker = shop.start("worker", "-j", "1", "--until-idle")
+    pid = shop.wait_entered("a")
+    assert "b begins" not in shop.lines()
+    shop.let_go("a", pid)
+    shop.let_go("b", shop.wait_entered("b"))
+    assert worker.wait(30) == 0
+    worker.communicate()
+    assert shop.lines().index("a ends") < shop.lines().index("b begins")
+
+    shop.ys("trigger", "gated", "--id", "c", "-p", "name=c", check=True)
+    shop.gate("c")
+    worker = shop.start("worker", "-j", "2", "--until-idle", "--lease", "1s")
+    pid = shop.wait_entered("c")
+    shop.ys("trigger", "simple", "--id", "d", "-p", "name=d", check=True)
+    assert shop.ys("wait", "d", "--timeout", "30s").returncode == 0
+    shop.let_go("c", pid)
+    assert worker.wait(30) == 0
+    worker.communicate()
+    assert shop.show("c")["deliveries"] == 1
+
+
+TRIGGER_TEN = """
+from yieldstar_cli.runtime import open_runtime
+
+with open_runtime() as runtime:
+    for n in range(10):
+        runtime.wait(runtime.trigger("simple", {"name": "x"}, id=f"l{n}"), timeout=30)
+"""
+
+
+def test_a_trigger_from_another_process_starts_within_milliseconds(shop: Shop) -> None:
+    """spec K3; case 92: the best of ten, since the machine has other things to do."""
+    worker = shop.start("worker")
+    try:
+        subprocess.run(
+            [sys.executable, "-c", TRIGGER_TEN], cwd=shop.folder, env=shop._env(), check=True
+        )
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate(timeout=30)
+
+    storage = SqliteStorage(str(shop.folder / "ys.db"), readonly=True)
+    records = [storage.executions.get(f"l{n}") for n in range(10)]
+    storage.close()
+    assert all(r is not None and r.started_at is not None for r in records)
+    assert min(r.started_at - r.admitted_at for r in records if r and r.started_at) <= 15
+
+
+def test_a_later_change_of_a_default_changes_no_running_execution(shop: Shop) -> None:
+    """spec E4: params are stored with the defaults of the moment of admission."""
+    module = """
+        from yieldstar_cli import Step, workflow
+
+        @workflow
+        async def ship(step: Step, order: int, days: int = {days}) -> list[int]:
+            return [order, days]
+        """
+    shop.module("shipping", module.format(days=3))
+    shop.ys("trigger", "ship", "--id", "before", "-p", "order=1", check=True)
+    shop.module("shipping", module.format(days=14))
+    shop.ys("trigger", "ship", "--id", "after", "-p", "order=2", check=True)
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+
+    results = [shop.show(name)["outcome"]["result"] for name in ("before", "after")]
+    assert results == [[1, 3], [2, 14]]
