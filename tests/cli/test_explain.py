@@ -8,6 +8,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.conftest import MINUTE, NOON, Shop
+from yieldstar_cli.cli.facts import Crew, gather
+from yieldstar_cli.cli.render.times import Times
+from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.failures import encode_error
 from yieldstar_cli.model import Attempt, Completed, Failed, Suspended, Wait
 
@@ -102,6 +105,21 @@ def test_an_expired_delivery_is_taken_up_again(shop: Shop) -> None:
 
     assert "Its last delivery has expired" in text
     assert document["remedies"] == ["ys worker"]
+
+
+def test_what_a_worker_handed_back_is_not_told_as_its_death(shop: Shop) -> None:
+    """spec K2: its grace was over; the claim stays until the process is seen to be gone."""
+    shop.admit()
+    shop.claim()
+    assert shop.worker_number is not None
+    shop.storage.workers.stop(shop.worker_number, how="handed back")
+
+    gone = Crew(rows=tuple(shop.storage.workers.all()))
+    record = shop.storage.executions.get("order-42")
+    assert record is not None
+    verdict = judge(gather(shop.storage, record, gone, NOON), Times(NOON, "utc"))
+
+    assert "worker shop:4412 stopped before the step had ended" in verdict.headline
 
 
 def test_a_worker_that_stopped_just_now_was_not_unseen_for_no_time(shop: Shop) -> None:
@@ -231,6 +249,8 @@ def test_an_ended_one_says_how(shop: Shop, outcome: Completed | Failed, words: s
 
     assert words in text
     assert (document["verdict"], document["waits"]) == ("fine", [])
+    again = ["ys show order-42", "ys trigger charge-order --id …"]
+    assert document["remedies"] == (again if isinstance(outcome, Failed) else [])
 
 
 def test_every_remedy_names_a_command_that_exists(shop: Shop) -> None:

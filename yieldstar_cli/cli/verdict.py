@@ -9,7 +9,7 @@ from yieldstar_cli.cli.render.times import Times, rough, short, took
 from yieldstar_cli.cli.steps import Operation, operations
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.failures import summarize
-from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Status
+from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed, Status
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ def judge(facts: Facts, times: Times, *, ahead: int = 0) -> Verdict:
     """What there is to say about an execution; `ahead` are due before it."""
     record = facts.record
     if record.status.terminal:
-        return Verdict("fine", _ended(facts, times))
+        return Verdict("fine", _ended(facts, times), remedies=_once_more(record))
     waits = [operation for operation in operations(facts) if operation.finished_at is None]
     if record.delivery is not None and facts.expired_at is None:
         verdict = _running(facts, times)
@@ -55,6 +55,16 @@ def judge(facts: Facts, times: Times, *, ahead: int = 0) -> Verdict:
     if verdict.judgement != "stuck" and verdict.earliest_at is None:
         verdict.earliest_at = record.due_at
     return verdict
+
+
+def _once_more(record: ExecutionRecord) -> list[str]:
+    """What can still be done about a failure, which is for ever."""
+    if not isinstance(record.outcome, Failed):
+        return []
+    return [
+        f"See where: ys show {typed(record.execution_id)}",
+        f"Once more, under a new ID: ys trigger {record.workflow_id} --id …",
+    ]
 
 
 def _ended(facts: Facts, times: Times) -> str:
@@ -93,6 +103,8 @@ def _expired(facts: Facts, times: Times) -> Verdict:
     assert ended is not None
     if delivery.expires_at <= facts.now_ms:
         why = f"the lease of worker {delivery.worker} ended at {times.past(ended)}"
+    elif any(row.name == delivery.worker and row.how == "handed back" for row in facts.crew.rows):
+        why = f"worker {delivery.worker} stopped before the step had ended"
     else:
         why = f"worker {delivery.worker} is dead"
     verdict = Verdict(
