@@ -228,3 +228,20 @@ def test_a_later_change_of_a_default_changes_no_running_execution(shop: Shop) ->
 
     results = [shop.show(name)["outcome"]["result"] for name in ("before", "after")]
     assert results == [[1, 3], [2, 14]]
+
+
+def test_a_worker_for_a_name_that_nothing_has_is_refused(shop: Shop) -> None:
+    """spec K4: with the nearest name; where a module does not load, it is said instead."""
+    for option in ("--only", "--except"):
+        wrong = shop.ys("worker", "--until-idle", option, "simple,gatd")
+        assert wrong.returncode == 4, wrong.stderr
+        assert f"there is no workflow 'gatd' for {option}" in wrong.stderr
+        assert "Did you mean gated?" in wrong.stderr
+        empty = shop.ys("worker", "--until-idle", option, " , ")
+        assert empty.returncode == 2
+        assert f"{option} names no workflow" in empty.stderr
+
+    shop.module("broken", "import nothing_like_this\n")
+    stays = shop.ys("worker", "--until-idle", "--only", "gatd")
+    assert stays.returncode == 0
+    assert "'gatd' for --only, unless in a module that does not load" in stays.stderr

@@ -102,8 +102,8 @@ def command(
         linger_ms=linger_ms,
         for_ms=for_ms,
         jobs=jobs,
-        only=_names(only),
-        except_=_names(except_),
+        only=_names("--only", only),
+        except_=_names("--except", except_),
         grace_ms=grace_ms,
         lease_ms=lease_ms,
         name=name,
@@ -121,10 +121,14 @@ def command(
         talk.close()
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def _names(option: str, text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
-    return tuple(name for name in (word.strip() for word in text.split(",")) if name)
+    names = tuple(name for name in (word.strip() for word in text.split(",")) if name)
+    if not names:
+        # Left out it would mean every workflow, which nobody means by an empty one.
+        raise UsageError(f"{option} names no workflow", remedy=("ys workflows",))
+    return names
 
 
 def _warn_of_many(call: Call, project: Project) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from yieldstar_cli.engine.catalog import to_module_infos
 from yieldstar_cli.engine.registry import load_directory
-from yieldstar_cli.errors import NoWorkflows
+from yieldstar_cli.errors import NoWorkflows, UnknownWorkflow
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
@@ -21,7 +21,7 @@ QUIET_MS = 300_000
 
 
 class Code:
-    """What one worker has loaded, narrowed to what it may run. Raises NoWorkflows."""
+    """What one worker has loaded, and may run. Raises NoWorkflows, UnknownWorkflow."""
 
     def __init__(self, options: WorkerOptions, say: Callable[[str, str], None]) -> None:
         self._options = options
@@ -43,6 +43,7 @@ class Code:
                 or ["No file there defines one with @workflow."],
                 remedy=("ys workflows",),
             )
+        self._check_names()
 
     @property
     def directory(self) -> Path:
@@ -84,6 +85,25 @@ class Code:
             storage.deliveries.end_code_holds(now, states, quiet_ms=quiet_ms)
 
         return request
+
+    def _check_names(self) -> None:
+        """Refuse a name that no workflow here has: a worker for it would run nothing, unsaid.
+
+        Where a module does not load it may be that one's, so the worker stays and says it.
+        """
+        loaded = {name for name, _ in self._registry.definitions}
+        for option, names in (("--only", self._options.only), ("--except", self._options.except_)):
+            for name in sorted(set(names) - loaded):
+                near = self._registry.nearest(name)
+                sentence = f"there is no workflow {name!r} for {option}"
+                if self._registry.errors:
+                    self._say("trouble", f"{sentence}, unless in a module that does not load")
+                    continue
+                raise UnknownWorkflow(
+                    sentence,
+                    why=[f"Did you mean {' or '.join(near)}?"] if near else [],
+                    remedy=("ys workflows", *(f"ys worker {option} {found}" for found in near[:1])),
+                )
 
     def _tell_broken(self) -> None:
         for error in self._registry.errors:
