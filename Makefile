@@ -34,7 +34,7 @@ bench: $(VENV)/dev.stamp
 
 # The long form of the crash, race and property tests.
 torture: $(VENV)/dev.stamp
-	YS_TORTURE=1 $(BIN)/pytest -n 2 --dist worksteal tests
+	YS_TORTURE=1 $(BIN)/pytest -o timeout=14400 -n 2 --dist worksteal tests
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .

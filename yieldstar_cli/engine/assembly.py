@@ -110,12 +110,15 @@ def _params(definition: Definition, text: str) -> Any:
 def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
     context: MappingProxyType[str, Any] | None = None
     logger: logging.Logger | None = None
+    # Not `claimed` itself: a resident would keep the history of its first claim alive.
+    context_json, incarnation = claimed.context_json, claimed.incarnation
+    execution_id, workflow_id = claimed.delivery.execution_id, claimed.workflow_id
 
     def event() -> StepEvent:
         nonlocal context
         if context is None:
             try:
-                recorded = codec.decode(claimed.context_json)
+                recorded = codec.decode(context_json)
                 if not isinstance(recorded, dict):
                     raise codec.DecodeError(f"expected object, got {type(recorded).__name__}")
                 context = MappingProxyType(recorded)
@@ -124,11 +127,11 @@ def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
                     f"the recorded context no longer decodes: {error}"
                 ) from None
         return StepEvent(
-            execution_id=claimed.delivery.execution_id,
-            workflow_id=claimed.workflow_id,
+            execution_id=execution_id,
+            workflow_id=workflow_id,
             params=params,
             context=context,
-            incarnation=claimed.incarnation,
+            incarnation=incarnation,
             operations=driver.operations,
         )
 
@@ -136,7 +139,7 @@ def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
         nonlocal logger
         if logger is None:
             # Not registered: it lives and dies with the execution.
-            logger = logging.Logger(f"yieldstar.{claimed.workflow_id}")
+            logger = logging.Logger(f"yieldstar.{workflow_id}")
             logger.addHandler(_Lines(driver))
         return logger
 

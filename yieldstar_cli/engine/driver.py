@@ -44,6 +44,40 @@ class Driver:
     resolution before it, `log_count` how many log lines are recorded already.
     """
 
+    # A worker keeps thousands of them: without a dict of its own each is half as large.
+    __slots__ = (
+        "_abandoned",
+        "_branches",
+        "_current",
+        "_drops",
+        "_log_count",
+        "_main",
+        "_markers",
+        "_ready",
+        "_remaining",
+        "_thread",
+        "awaits",
+        "dead",
+        "definition",
+        "error",
+        "fault",
+        "finished",
+        "fresh",
+        "fresh_logs",
+        "incarnation",
+        "issued",
+        "log_index",
+        "moment",
+        "open",
+        "operations",
+        "position",
+        "resolutions",
+        "seed",
+        "status_value",
+        "unawaited",
+        "value",
+    )
+
     def __init__(
         self,
         definition: Definition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Sequence
@@ -158,6 +159,9 @@ class _Process:
         self._keeper.start()
         if self._options.for_ms is not None:
             self._loop.call_at(self._begun_at + self._options.for_ms, self._stop)
+        # Thousands of suspended coroutines live long and hang in no cycles: look at them seldom.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         with Signals(self._loop, self._signalled):
             self._changes = self._storage.changes()
             # Nothing is claimed before the holds that this start ends have ended.
