@@ -172,6 +172,26 @@ def test_kinds_of_one_name_do_not_collide(rig: MakeRig) -> None:
     assert found.result == ["a step"] * 3
 
 
+def test_a_branch_and_a_step_of_one_name_do_not_count_each_other(rig: MakeRig) -> None:
+    """spec R3: keys of different kinds never collide, nor shift each other."""
+
+    async def branch(step: Step) -> None:
+        await step.run(pack)
+
+    async def w(step: Step) -> None:
+        await step.using(key="load-order").spawn(branch(step))
+        await step.run(load_order)
+        await step.using(key="load-order").spawn(branch(step))
+        await step.run(load_order)
+
+    assert keys(rig(w).go()) == [
+        "load-order:pack",
+        "load-order",
+        "load-order#2:pack",
+        "load-order#2",
+    ]
+
+
 def test_the_keys_of_a_branch_begin_with_its_own(rig: MakeRig) -> None:
     """spec R3: branches do not shift each other's counts; a branch in a branch adds its own."""
 

@@ -250,7 +250,10 @@ def test_a_resident_is_fed_what_others_recorded(rig: MakeRig) -> None:
 def test_a_resident_that_is_ahead_of_the_record_is_dropped(rig: MakeRig) -> None:
     """spec R2, R6: what was shown to it was never recorded; the history is what stands."""
 
+    runs: list[int] = []
+
     async def w(step: Step) -> list[Any]:
+        runs.append(1)
         seen = []
         for n in range(3):
             await step.sleep("1s")
@@ -261,8 +264,11 @@ def test_a_resident_that_is_ahead_of_the_record_is_dropped(rig: MakeRig) -> None
     x.to(1_500)
     (resident,) = x.bench.workers[0]._residents.values()
     resident.driver.position += 1
+    found = x.go()
 
-    assert x.go().result == [0, 1, 2]
+    assert found.result == [0, 1, 2]
+    assert len(runs) == 2
+    assert "refused" not in [e.kind for e in found.events]
 
 
 def test_a_resident_whose_execution_ended_elsewhere_is_never_resumed(rig: MakeRig) -> None:

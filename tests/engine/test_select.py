@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -646,6 +648,23 @@ def test_a_timeout_that_is_over_at_once_starts_nothing(rig: MakeRig) -> None:
 
     assert found.result == "over"
     assert called(found) == []
+
+
+def test_a_wait_that_is_ready_goes_before_a_step_in_every_round(rig: MakeRig) -> None:
+    """spec R10: not only in the first look; what it withdraws never starts."""
+
+    async def w(step: Step) -> list[str]:
+        await step.run(give, 1)
+        with contextlib.suppress(StepTimeout):
+            await step.timeout(step.using(key="never").run(give), 0)
+        work = step.spawn(step.using(key="later").run(give, 2))
+        won = await step.select(work, step.timer(0))
+        return ["work" if won is work else "timer", str(await work)]
+
+    found = rig(w).go()
+
+    assert found.result == ["timer", "2"]
+    assert called(found) == ["give", "later"]
 
 
 def test_a_cancelled_timeout_takes_what_it_spawned_with_it(rig: MakeRig) -> None:

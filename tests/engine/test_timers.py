@@ -337,6 +337,7 @@ def test_now_never_goes_back_with_the_clock(rig: MakeRig) -> None:
 
     assert found.result[1] == 1
     assert found.result == sorted(found.result)
+    assert moments(found) == sorted(moments(found))
 
 
 def test_a_clock_that_jumps_forward_fires_once(rig: MakeRig) -> None:
