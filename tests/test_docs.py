@@ -397,9 +397,7 @@ def test_no_document_names_a_command_or_option_that_is_not_there(document: str) 
     wrong = []
     # What is listed as waiting for another capability is not there, and says so.
     text = text_of(document).partition("### Cases that wait")[0]
-    for verb, rest in re.findall(
-        r"(?:[`$\n(/]| {4})ys ([a-z][a-z-]*)([^`\n|;&]*)", text_of(document)
-    ):
+    for verb, rest in re.findall(r"(?:[`$\n(/]| {4})ys ([a-z][a-z-]*)([^`\n|;&]*)", text):
         if verb not in NAMES:
             wrong.append(f"ys {verb}")
         else:
