@@ -438,7 +438,7 @@ def test_a_commit_that_cannot_be_settled_is_said_to_be_unknown(
 def test_many_threads_submit_and_each_gets_its_own_answer(
     storage: SqliteStorage, writer: GroupWriter, loop: Loop
 ) -> None:
-    """case 82; B05: requests of eight threads; each is run once and answered once."""
+    """B05: requests of eight threads; each is run once and answered once."""
     got: queue.Queue[tuple[str, Any, BaseException | None]] = queue.Queue()
 
     def submit(thread: int) -> None:
