@@ -19,6 +19,7 @@ from yieldstar_cli.engine.operations import DurableHandle
 from yieldstar_cli.engine.step import Step
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.testing import Bench
+from yieldstar_cli.worker.dispatcher import Limits
 
 
 def count(n: int) -> int:
@@ -185,3 +186,24 @@ def test_memory_does_not_grow_with_what_sleeps(residents: int) -> None:
 
         assert left["Driver"] == residents
         assert left["DurableHandle"] <= 2 * residents
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_open_deliveries_have_a_limit_and_what_waits_is_not_open(most: int) -> None:
+    """spec K1: a waiting execution holds no place; with one place all of them come through."""
+    with Bench(napper, duration=lambda call: 1_000) as bench:
+        bench._limits = Limits(open=most)
+        for n in range(8):
+            bench.admit("napper", execution_id=f"n{n}")
+        worker = bench.start_worker()
+        seen: set[int] = set()
+
+        def note() -> bool:
+            seen.add(worker.open_count)
+            return False
+
+        bench.run(until=note)
+        records = [bench.record(f"n{n}") for n in range(8)]
+
+    assert max(seen) == most
+    assert {(str(r.status), r.deliveries) for r in records} == {("completed", 2)}

@@ -245,3 +245,73 @@ def test_a_worker_for_a_name_that_nothing_has_is_refused(shop: Shop) -> None:
     stays = shop.ys("worker", "--until-idle", "--only", "gatd")
     assert stays.returncode == 0
     assert "'gatd' for --only, unless in a module that does not load" in stays.stderr
+
+
+def test_until_idle_leaves_what_sleeps_and_linger_waits_for_it(shop: Shop) -> None:
+    """spec K1: timers and retry pauses suspend and are not waited for, unless they are near."""
+    shop.module(
+        "naps",
+        """
+        from yieldstar_cli import RetryPolicy, Step, this_step, workflow
+
+        def second_time() -> str:
+            if this_step().attempt == 1:
+                raise ValueError("once")
+            return "done"
+
+        @workflow
+        async def naps(step: Step) -> str:
+            await step.sleep("700ms")
+            again = step.using(retry=RetryPolicy(first="700ms"))
+            return await again.run(second_time)
+
+        @workflow
+        async def rests(step: Step) -> None:
+            await step.sleep("1h")
+        """,
+    )
+    shop.ys("trigger", "naps", "--id", "n", check=True)
+    shop.ys("trigger", "rests", "--id", "r", check=True)
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    assert (shop.show("n")["status"], shop.show("n")["deliveries"]) == ("suspended", 1)
+    assert shop.ys("worker", "--until-idle", "--linger", "5s").returncode == 0
+
+    assert shop.show("n")["outcome"] == {"status": "completed", "result": "done"}
+    assert shop.show("n")["deliveries"] == 3
+    assert (shop.show("r")["status"], shop.show("r")["deliveries"]) == ("suspended", 1)
+
+
+def test_a_step_that_opens_the_database_is_refused_with_the_remedy(shop: Shop) -> None:
+    """spec K5: it would drop the worker's own locks; the step fails, the worker goes on."""
+    shop.module(
+        "peeks",
+        """
+        import sqlite3
+
+        from yieldstar_cli import workflow
+
+        @workflow
+        def opens(name: str) -> int:
+            with open(name, "rb") as file:
+                return len(file.read())
+
+        @workflow
+        def connects(name: str) -> int:
+            return sqlite3.connect(name).execute("SELECT 1").fetchone()[0]
+        """,
+    )
+    for verb in ("opens", "connects"):
+        for name in ("ys.db", "ys.db-wal", "ys.db-shm", "ys.db-lock"):
+            shop.ys("trigger", verb, "--id", f"{verb}-{name}", "-p", f"name={name}", check=True)
+    (shop.folder / "other.txt").write_text("four")
+    shop.ys("trigger", "opens", "--id", "other", "-p", "name=other.txt", check=True)
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+
+    for verb in ("opens", "connects"):
+        for name in ("ys.db", "ys.db-wal", "ys.db-shm", "ys.db-lock"):
+            outcome = shop.show(f"{verb}-{name}")["outcome"]
+            assert outcome["status"] == "failed", (verb, name)
+            assert "open_runtime" in outcome["error"]["message"], (verb, name)
+    assert shop.show("other")["outcome"] == {"status": "completed", "result": 4}
