@@ -123,7 +123,7 @@ def _made(
                 "__str__": lambda self: message,
             },
         )
-    except Exception:
+    except BaseException:
         return None
     return _filled(speaking, found, members)
 
@@ -143,7 +143,7 @@ def _filled(
             if descriptor is not None:
                 _set_slot(descriptor, made, _stored(text, None))
         vars(made).update({name: _stored(text, None) for name, text in _attrs(found)})
-    except Exception:
+    except BaseException:
         return None
     return made
 
@@ -158,7 +158,7 @@ def _new(kind: type[Exception], args: tuple[Any, ...]) -> Exception | None:
     for maker in (kind, base):
         try:
             made = maker.__new__(kind, *args)
-        except Exception:  # noqa: S112 - the next maker, or StepFailed
+        except BaseException:  # noqa: S112 - the next maker, or StepFailed
             continue
         if type(made) is kind:
             return made
@@ -197,6 +197,6 @@ def _says(error: Exception, message: str) -> bool:
 def _sound(error: Exception) -> bool:
     try:
         str(error)
-    except Exception:
+    except BaseException:
         return False
     return True

@@ -10,7 +10,7 @@ def message_of(error: BaseException, limit: int = MAX_TEXT) -> str:
     """`str(error)`, storable and bounded; a sentence instead where `str` itself fails."""
     try:
         text = str(error)
-    except Exception as second:
+    except BaseException as second:  # the author's code, which may raise anything
         text = f"<str() of {type(error).__name__} raised {type(second).__name__}>"
     return bounded(text, limit)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from yieldstar_cli import codec, failures
 from yieldstar_cli.engine import faults
 from yieldstar_cli.errors import StepFailed, UndecodableRecord, UnserializableValue
+from yieldstar_cli.failures_text import message_of
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.operations import DurableHandle
@@ -46,8 +47,8 @@ def encode_result(value: object, result_type: Any, place: str) -> tuple[bool, st
         return True, codec.encode(value, result_type, place=place)
     except UnserializableValue as error:
         return False, failures.encode_error(error)
-    except Exception as error:  # code of the value's own class, run to see what it is
-        unusable = UnserializableValue(place, f"{type(error).__name__}: {error}")
+    except BaseException as error:  # code of the value's own class, run to see what it is
+        unusable = UnserializableValue(place, f"{type(error).__name__}: {message_of(error)}")
         return False, failures.encode_error(unusable)
 
 
@@ -62,11 +63,12 @@ def revive(
         if entry.ok:
             return codec.decode(entry.value, work.result_type), None
         return None, failures.decode_error(entry.value, namespace)
-    except codec.DecodeError as error:
+    except BaseException as error:  # code of the value's own class, run to make it again
+        said = error if isinstance(error, codec.DecodeError) else failures.named(error)
         remedy = "put back the type that it was recorded with"
         raise UndecodableRecord(
             f"the recorded result of {entry.kind} {entry.step_key!r}, entry {entry.position + 1},"
-            f" no longer decodes: {error}. {faults.at(handle.site)} asks for it;"
+            f" no longer decodes: {said}. {faults.at(handle.site)} asks for it;"
             f" {remedy}.",
             remedy=remedy,
         ) from error
@@ -76,4 +78,4 @@ def as_exception(error: BaseException | None) -> BaseException | None:
     """A branch's error as its parent may meet it: what is no Exception becomes StepFailed."""
     if error is None or isinstance(error, Exception):
         return error
-    return StepFailed(f"{type(error).__name__}: {error}", type(error).__name__)
+    return StepFailed(failures.named(error), type(error).__name__)

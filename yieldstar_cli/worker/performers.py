@@ -142,7 +142,7 @@ class ThreadedPerformers:
         if os.getpid() != self._pid:
             _leave_forked_child(error)
         self._marks.leave(mark)
-        if error is None and inspect.isawaitable(value):
+        if error is None and _is_awaitable(value):
             error, value = never_awaited(call.fn, value), None
         return StepEnd(value, error, started_at, self._clock.now_ms())
 
@@ -223,6 +223,14 @@ class ThreadedPerformers:
         elif run.state is State.WAITS:
             run.state = State.OVER
             self._waiting.remove(run)
+
+
+def _is_awaitable(value: object) -> bool:
+    """Whether it should have been awaited; a value that may not even be asked should not."""
+    try:
+        return inspect.isawaitable(value)
+    except BaseException:
+        return False
 
 
 def _leave_forked_child(error: BaseException | None) -> None:
