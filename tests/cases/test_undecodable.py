@@ -12,7 +12,7 @@ from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import workflow
 from yieldstar_cli.engine.step import Step
 from yieldstar_cli.errors import UnreadableText
-from yieldstar_cli.model import HISTORY_FORMAT
+from yieldstar_cli.model import HISTORY_FORMAT, CancelledOutcome
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.testing import Bench
 
@@ -251,3 +251,35 @@ def test_a_history_of_a_newer_format_is_left_to_a_worker_that_knows_it(
     record = storage.executions.get("new")
     assert record is not None
     assert record.due_at == record.admitted_at
+
+
+@pytest.mark.parametrize("text", ["'{'", "'[]'", "'{}'", "'7'", '\'{"code":1,"count":"x"}\''])
+def test_a_problem_that_no_longer_reads_keeps_nobody_from_the_rest(rig: MakeRig, text: str) -> None:
+    """case 90; spec E12: it is told beside the record; the next acknowledgement clears it."""
+    x = rig(two_steps)
+    x.to(1_000)
+    x.bench.storage.db.rows(f"UPDATE executions SET problem = {text} WHERE n = 1")
+
+    told = x.record.problem
+    found = x.go()
+
+    assert told is not None
+    assert (told.code, told.message) == ("UNDECODABLE", "what was recorded here no longer reads")
+    assert found.result == 2
+    assert found.record.problem is None
+
+
+def test_a_reason_that_no_longer_reads_is_shown_as_it_is(
+    storage: SqliteStorage, clock: ManualClock
+) -> None:
+    """case 90: a cancelled record stays one that can be shown."""
+    storage.executions.admit(workflow_id="w", execution_id="x")
+    storage.db.rows(
+        "UPDATE executions SET status = 'cancelled', outcome = 'not wanted', due_at = NULL"
+    )
+
+    record = storage.executions.get("x")
+
+    assert record is not None
+    assert record.outcome == CancelledOutcome("not wanted")
+    assert storage.executions.claim_due(clock.now_ms()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from yieldstar_cli.errors import UndecodableRecord
 from yieldstar_cli.model import (
     CancelledOutcome,
     Completed,
@@ -85,8 +86,16 @@ def terminal_outcome(status: str, stored: str | None) -> TerminalOutcome | None:
         case Status.FAILED:
             return Failed("null" if stored is None else stored)
         case Status.CANCELLED:
-            return CancelledOutcome(None if stored is None else json.loads(stored))
+            return CancelledOutcome(_reason(stored))
     return None
+
+
+def _reason(stored: str | None) -> str | None:
+    try:
+        reason = None if stored is None else json.loads(stored)
+    except ValueError:
+        return stored
+    return reason if reason is None else str(reason)
 
 
 def stored_outcome(outcome: Outcome) -> tuple[Status, str | None]:
@@ -106,14 +115,18 @@ def problem(stored: str | None) -> Problem | None:
     """What the `problem` column holds."""
     if stored is None:
         return None
-    fields = json.loads(stored)
-    return Problem(
-        code=fields["code"],
-        message=fields["message"],
-        first_at=fields["first_at"],
-        last_at=fields["last_at"],
-        count=fields["count"],
-    )
+    try:
+        fields = json.loads(stored)
+        return Problem(
+            code=str(fields["code"]),
+            message=str(fields["message"]),
+            first_at=int(fields["first_at"]),
+            last_at=int(fields["last_at"]),
+            count=int(fields["count"]),
+        )
+    except (ValueError, TypeError, LookupError, RecursionError):
+        # Told beside the record and nothing hangs on it: damage there keeps nobody from the rest.
+        return Problem(UndecodableRecord.code, "what was recorded here no longer reads", 0, 0, 1)
 
 
 def next_problem(stored: str | None, code: str, message: str, now: int) -> str:
