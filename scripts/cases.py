@@ -1,4 +1,4 @@
-"""Writes the table case number → test in tests/README.md.
+"""Writes the tables case number → tests and rule → files of tests in tests/README.md.
 
 The tests' docstrings cite cases; a `CASES.md` in a folder of tests may name more of them.
 `make cases` runs it; `--check` changes nothing and fails where the table is not current.
@@ -115,24 +115,48 @@ def _order(number: str) -> tuple[str, int]:
     return letter, int(number[len(letter) :])
 
 
-def table() -> str:
-    """The table as Markdown, and which of the cases that are due no test cites."""
+def case_tests() -> dict[str, set[str]]:
+    """Each case that is cited, and its tests."""
     where: dict[str, set[str]] = {}
-    for name, numbers in citing():
+    for name, numbers in (*citing(), *((name, {number}) for number, name in listed())):
         for number in numbers:
             where.setdefault(number, set()).add(name)
-    for number, name in listed():
-        where.setdefault(number, set()).add(name)
+    return where
+
+
+def rule_files() -> dict[str, set[str]]:
+    """Each rule that the docstring of a test cites, and the files of its tests."""
+    where: dict[str, set[str]] = {}
+    for name, rules in citing(rules_cited, tests_alone=True):
+        for rule in rules:
+            where.setdefault(rule, set()).add(name.partition("::")[0].removesuffix(".py"))
+    return where
+
+
+def missing() -> list[str]:
+    """The cases and rules that are due, that no test cites and that wait for nothing."""
+    later = waiting(README.read_text(encoding="utf-8"))
+    cases, rules = case_tests(), rule_files()
+    found = [number for number in due() if number not in cases]
+    found += [rule for rule in due(RULES) if rule not in rules]
+    return [one for one in found if one not in later]
+
+
+def table() -> str:
+    """Both tables as Markdown, and which of what is due no test cites."""
+    cases, rules = case_tests(), rule_files()
     lines = ["| case | tests |", "|---|---|"]
     lines += [
-        f"| {number} | {'<br>'.join(f'`{name}`' for name in sorted(where[number]))} |"
-        for number in sorted(where, key=_order)
+        f"| {number} | {'<br>'.join(f'`{name}`' for name in sorted(cases[number]))} |"
+        for number in sorted(cases, key=_order)
     ]
-    rules = {rule for _, found in citing(rules_cited, tests_alone=True) for rule in found}
-    later = waiting(README.read_text(encoding="utf-8"))
-    missing = [number for number in due() if number not in where and number not in later]
-    missing += [rule for rule in due(RULES) if rule not in rules and rule not in later]
-    lines += ["", f"Cited by no test, and not waiting either: {', '.join(missing) or 'none'}."]
+    lines += ["", "| rule | files of its tests |", "|---|---|"]
+    lines += [
+        f"| {rule} | {', '.join(f'`{name}`' for name in sorted(rules[rule]))} |"
+        for rule in due(RULES)
+        if rule in rules
+    ]
+    lines += ["", f"Cited by no test, and not waiting either: {', '.join(missing()) or 'none'}."]
     return "\n".join(lines)
 
 

@@ -24,7 +24,7 @@ NASTY = st.text(
 @settings(max_examples=300, deadline=None)
 @given(NASTY)
 def test_no_character_that_a_terminal_acts_on_is_left(text: str) -> None:
-    """S19, S22: one physical line, no control, no bidi, nothing invisible, no surrogate."""
+    """spec K6; S19, S22: one physical line, no control, no bidi, nothing invisible, no surrogate."""
     shown = safe.visible(text)
 
     for char in shown:
@@ -44,7 +44,7 @@ def test_making_visible_twice_changes_nothing_more(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(NASTY, st.integers(0, 30))
 def test_what_is_cut_fits_its_columns(text: str, width: int) -> None:
-    """S19: same width rules for all data."""
+    """spec K6; S19: same width rules for all data."""
     assert safe.cells(safe.clip(safe.visible(text), width)) <= width
 
 
@@ -77,7 +77,7 @@ def test_what_is_filled_has_its_columns(text: str, width: int, right: bool) -> N
     ],
 )
 def test_hidden_characters_become_visible_escapes(text: str, shown: str) -> None:
-    """S19, S20."""
+    """spec K6; S19, S20: no escape of data, no markup of it reaches the terminal."""
     assert safe.visible(text) == shown
 
 
