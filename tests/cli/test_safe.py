@@ -24,7 +24,7 @@ NASTY = st.text(
 @settings(max_examples=300, deadline=None)
 @given(NASTY)
 def test_no_character_that_a_terminal_acts_on_is_left(text: str) -> None:
-    """spec K6; S19, S22: one physical line, no control, no bidi, nothing invisible, no surrogate."""
+    """spec K6; S19, S22: one physical line, no control, bidi, invisible or surrogate."""
     shown = safe.visible(text)
 
     for char in shown:
@@ -77,7 +77,7 @@ def test_what_is_filled_has_its_columns(text: str, width: int, right: bool) -> N
     ],
 )
 def test_hidden_characters_become_visible_escapes(text: str, shown: str) -> None:
-    """spec K6; S19, S20: no escape of data, no markup of it reaches the terminal."""
+    """spec K6; S19: what would hide or turn text stands there as an escape."""
     assert safe.visible(text) == shown
 
 
