@@ -7,10 +7,12 @@ import gc
 
 import pytest
 
-from tests.engine.helpers import MakeRig, called, keys, moments
+from tests.engine.helpers import START, MakeRig, called, keys, moments
+from yieldstar_cli import failures
 from yieldstar_cli.engine.operations import BranchCancelled
 from yieldstar_cli.engine.step import Step
 from yieldstar_cli.errors import Cancelled
+from yieldstar_cli.model import Failed
 from yieldstar_cli.worker.ports import StepCall
 
 
@@ -114,7 +116,11 @@ def test_the_recorded_error_says_where_in_the_branch_it_arose(rig: MakeRig) -> N
 
     found = rig(w).go()
 
-    assert "pick_and_break" in found.record.outcome.error  # type: ignore[union-attr]
+    assert isinstance(found.record.outcome, Failed)
+    view = failures.view_error(found.record.outcome.error)
+    assert view.where is not None
+    assert view.where.function.endswith("pick_and_break")
+    assert "in pick_and_break" in view.traceback
 
 
 def test_an_unawaited_failing_step_does_not_fail_the_workflow(rig: MakeRig) -> None:
@@ -191,6 +197,7 @@ def test_cancel_ends_a_branch_and_every_branch_it_spawned(rig: MakeRig) -> None:
     async def tree(step: Step) -> None:
         try:
             step.spawn(leaf(step, 1))
+            step.spawn(step.run(give))
             await step.all([leaf(step, 2), leaf(step, 3)])
         finally:
             cleaned.append("tree")
@@ -202,14 +209,19 @@ def test_cancel_ends_a_branch_and_every_branch_it_spawned(rig: MakeRig) -> None:
         try:
             await held
         except BranchCancelled as error:
-            return [held.done(), str(error)]
+            await step.sleep("1h")
+            return [held.done(), str(error), sorted(cleaned)]
         return []
 
-    found = rig(w).go()
+    x = rig(w, duration=lambda call: 2_000)
+    found = x.go()
 
-    assert found.result == [True, "the branch was cancelled"]
-    assert sorted(cleaned) == ["leaf 1", "leaf 2", "leaf 3", "tree"]
-    assert keys(found) == ["sleep"]
+    assert found.result == [
+        True,
+        "the branch was cancelled",
+        ["leaf 1", "leaf 2", "leaf 3", "tree"],
+    ]
+    assert withdrawn(x) == [("sleep", False), ("tree:give", True), ("sleep#2", False)]
 
 
 def test_further_operations_in_a_cancelled_branch_raise_again(rig: MakeRig) -> None:
@@ -323,6 +335,31 @@ def test_a_branch_that_is_cancelled_before_it_began_never_runs(rig: MakeRig) -> 
 
     assert found.result == [True, True]
     assert seen == []
+
+
+def test_a_handle_that_a_cancelled_branch_waited_for_is_awaited_no_longer(rig: MakeRig) -> None:
+    """spec O3, O4: its timer costs no wake any more, and may be awaited by others."""
+
+    async def branch(step: Step, held: object) -> None:
+        await step.all([held, step.sleep("20s")])  # type: ignore[list-item]
+
+    async def w(step: Step) -> bool:
+        timer = step.timer("10s")
+        waiting = step.spawn(branch(step, timer))
+        await step.sleep("1s")
+        waiting.cancel()
+        await step.sleep("1h")
+        seen = timer.done()
+        await timer
+        return seen
+
+    x = rig(w)
+    early = x.to(5_000)
+    assert early.record.due_at == START + 3_601_000
+    found = x.go()
+
+    assert found.result is False
+    assert keys(found) == ["sleep", "sleep#2", "branch:timer"]
 
 
 def test_a_branch_may_cancel_itself(rig: MakeRig) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.helpers import MakeRig, called, keys
 from yieldstar_cli.engine import naming
+from yieldstar_cli.engine.retry import RetryPolicy
 from yieldstar_cli.engine.step import Step
 
 
@@ -135,11 +136,12 @@ def test_options_may_be_given_one_after_the_other(rig: MakeRig) -> None:
     """spec, operations table: a second `using` adds to the first, it takes nothing away."""
 
     async def w(step: Step) -> int:
-        return await step.using(timeout="1s").using(key="slow").run(load_order, 1)
+        twice = step.using(retry=RetryPolicy(attempts=2)).using(timeout="1s")
+        return await twice.using(key="slow").run(load_order, 1)
 
     found = rig(w, duration=lambda call: 5_000).go()
 
-    assert keys(found) == ["slow"]
+    assert found.calls == (("slow", 1), ("slow", 2))
     assert "longer than 1 s" in str(found.error)
 
 
