@@ -65,7 +65,9 @@ def command(
     hello = root / "workflows" / "hello.py"
     _refuse_what_is_in_the_way(root, hello, bare)
     try:
-        hello.parent.mkdir(parents=True, exist_ok=True)
+        # Never writable by others, whatever the umask: a worker would refuse them (spec K5).
+        root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        hello.parent.mkdir(mode=0o755, exist_ok=True)
         made = [] if bare else _make(hello)
         _add_ignored(root / ".gitignore")
     except OSError as error:
@@ -99,8 +101,18 @@ def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
 def _make(path: Path) -> list[str]:
     if os.path.exists(path):
         return []
-    path.write_text(HELLO, encoding="utf-8")
+    _write(path, HELLO.encode())
     return [str(path)]
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may change."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o644)
+
+    with open(path, "wb", opener=opener) as file:
+        file.write(content)
 
 
 def _add_ignored(path: Path) -> None:
@@ -109,7 +121,7 @@ def _add_ignored(path: Path) -> None:
     missing = [line for line in IGNORED if line.encode() not in present]
     if missing:
         start = b"" if not old or old.endswith(b"\n") else b"\n"
-        path.write_bytes(old + start + "".join(f"{line}\n" for line in missing).encode())
+        _write(path, old + start + "".join(f"{line}\n" for line in missing).encode())
 
 
 def _tell(call: Call, place: Path, made: list[str], bare: bool) -> None:

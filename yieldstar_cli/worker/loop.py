@@ -71,7 +71,10 @@ class AsyncLoop:
         self._stopped = stopped
         self._arm()
         with _woken_by_signals(self.asyncio_loop):
-            self.asyncio_loop.run_forever()
+            while not (stopped() or self._error is not None):
+                # It also ends when an author's callback stops it or raises SystemExit: no reason.
+                with contextlib.suppress(SystemExit):
+                    self.asyncio_loop.run_forever()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -119,7 +122,7 @@ class AsyncLoop:
     def _run(self, callback: Callback) -> None:
         try:
             callback()
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
             if self._on_error is not None:

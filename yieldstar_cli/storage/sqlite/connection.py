@@ -64,6 +64,8 @@ def open_connection(
     files.check_filesystem(place, filesystem_of)
     if create and not readonly and not os.path.lexists(place):
         files.pre_create(place)
+    if not readonly:
+        files.close_to_others(place)
     if os.path.lexists(f"{place}-journal"):
         _look_without_touching(place)
     # Nobody can be writing: SQLite could not even make its side files there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -138,13 +139,23 @@ def pre_create(place: str) -> None:
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     try:
         # Nobody can have it open yet, so closing it drops nobody's locks.
-        os.close(os.open(place, flags, 0o600))
+        made = os.open(place, flags, 0o600)
+        os.fchmod(made, 0o600)  # Whatever the umask takes away.
+        os.close(made)
     except FileExistsError:
         return  # Another process made it at the same moment.
     except OSError as error:
         raise DatabaseReadOnly(
             f"{place} cannot be created: {error.strerror}", why=("Nothing was created.",)
         ) from error
+
+
+def close_to_others(place: str) -> None:
+    """Give an empty file of yours, about to become a database, the mode it would be made with."""
+    with contextlib.suppress(OSError):
+        found = os.lstat(place)
+        if found.st_size == 0 and stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+            os.chmod(place, 0o600)
 
 
 def unchanging(place: str) -> bool:
