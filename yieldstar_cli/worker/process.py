@@ -151,18 +151,19 @@ class _Process:
 
     def run(self) -> int:
         """Claim and run until something ends it."""
-        self._say(
-            "started",
-            f"{self._place.name} · {self._storage.path} · "
-            f"{_count(len(self._dispatcher.names), 'workflow')}, {_count(self._jobs, 'slot')}",
-        )
-        self._keeper.start()
-        if self._options.for_ms is not None:
-            self._loop.call_at(self._begun_at + self._options.for_ms, self._stop)
-        # Thousands of suspended coroutines live long and hang in no cycles: look at them seldom.
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        # From the first thread on: Ctrl-C is a request here, and breaks nothing off half-way.
         with Signals(self._loop, self._signalled):
+            self._say(
+                "started",
+                f"{self._place.name} · {self._storage.path} · "
+                f"{_count(len(self._dispatcher.names), 'workflow')}, {_count(self._jobs, 'slot')}",
+            )
+            self._keeper.start()
+            if self._options.for_ms is not None:
+                self._loop.call_at(self._begun_at + self._options.for_ms, self._time_is_over)
+            # Thousands of suspended coroutines live long and hang in no cycles: look seldom.
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)
             self._changes = self._storage.changes()
             # Nothing is claimed before the holds that this start ends have ended.
             self._tell_code(starts=True)
@@ -223,6 +224,19 @@ class _Process:
             self._dispatcher.stop()
             if not self._dispatcher.busy:
                 self._done = True
+
+    def _time_is_over(self) -> None:
+        """`--for` has passed: let steps end, but do not wait for a file that takes no writes."""
+        self._stop()
+        self._loop.call_at(self._loop.now_ms() + self._grace_ms, self._leave_unwritten)
+
+    def _leave_unwritten(self) -> None:
+        trouble = self._writer.trouble
+        if trouble is not None and not self._done:
+            self._exit = getattr(trouble, "exit_code", 1)
+            self._grace_over()
+        elif not self._done:
+            self._loop.call_at(self._loop.now_ms() + MODULES_MS, self._leave_unwritten)
 
     def _signalled(self, number: int) -> None:
         self._stop()

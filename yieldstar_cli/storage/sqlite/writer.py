@@ -66,7 +66,7 @@ class GroupWriter:
         self._wake = threading.Condition()
         self._closing = False
         self._fatal: BaseException | None = None
-        self._troubled = False
+        self._trouble: BaseException | None = None
         self._batch = 0
         self._opened = threading.Event()
         self._thread = threading.Thread(target=self._main, name="ys-writer", daemon=True)
@@ -82,6 +82,11 @@ class GroupWriter:
     def fatal(self) -> BaseException | None:
         """What ended the writer before it was closed."""
         return self._fatal
+
+    @property
+    def trouble(self) -> BaseException | None:
+        """What keeps it from writing just now, for which it waits."""
+        return self._trouble
 
     def submit(self, request: Request, reply: Reply) -> None:
         """See `contract.Writer.submit`."""
@@ -185,8 +190,8 @@ class GroupWriter:
         return self._answers
 
     def _say(self, trouble: BaseException | None) -> None:
-        if trouble is not None or self._troubled:
-            self._troubled = trouble is not None
+        if trouble is not None or self._trouble is not None:
+            self._trouble = trouble
             self._on_trouble(trouble)
 
     def _pause(self, error: BaseException, tries: int) -> bool:
