@@ -315,3 +315,34 @@ def test_a_step_that_opens_the_database_is_refused_with_the_remedy(shop: Shop) -
             assert outcome["status"] == "failed", (verb, name)
             assert "open_runtime" in outcome["error"]["message"], (verb, name)
     assert shop.show("other")["outcome"] == {"status": "completed", "result": 4}
+
+
+def test_a_broken_module_is_told_with_its_own_traceback(shop: Shop) -> None:
+    """spec K1: down to the line that raised, without a line of ours; the rest run."""
+    shop.module(
+        "broken",
+        """
+        def prices() -> dict[str, int]:
+            return {"tea": int("\\x1b[31mfree")}
+
+        PRICES = prices()
+        """,
+    )
+    shop.module("slip", "def f(:\n    pass\n")
+    shop.ys("trigger", "simple", "--id", "s", "-p", "name=s", check=True)
+
+    said = shop.ys("worker", "--until-idle")
+
+    assert said.returncode == 0
+    assert shop.show("s")["status"] == "completed"
+    lines = said.stderr.splitlines()
+    start = next(n for n, line in enumerate(lines) if "broken.py:" in line)
+    assert "ValueError: invalid literal for int()" in lines[start]
+    told = "\n".join(lines[start + 1 : start + 9])
+    assert "  Traceback (most recent call last):" in told
+    assert 'broken.py", line 5, in <module>' in told
+    assert 'broken.py", line 3, in prices' in told
+    assert "SyntaxError: invalid syntax" in said.stderr
+    assert "yieldstar_cli" not in said.stderr
+    assert "importlib" not in said.stderr
+    assert "\x1b" not in said.stderr

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from yieldstar_cli.engine.catalog import to_module_infos
 from yieldstar_cli.engine.registry import load_directory
 from yieldstar_cli.errors import NoWorkflows, UnknownWorkflow
+from yieldstar_cli.failures_text import bounded
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: How old a try must be before a worker's start tries a fault of the code again (spec E12).
 QUIET_MS = 300_000
+#: How much of a broken module's traceback is told, in bytes.
+LONGEST_TRACEBACK = 4_000
 
 
 class Code:
@@ -107,4 +110,8 @@ class Code:
 
     def _tell_broken(self) -> None:
         for error in self._registry.errors:
-            self._say("broken module", f"{error.file}:{error.line}: {error.message}")
+            told = f"{error.file}:{error.line}: {error.message}"
+            # Where it has no frame of the author's, the sentence has said it all.
+            if "\n  File " in f"\n{error.traceback}":
+                told += "\n" + bounded(error.traceback.rstrip(), LONGEST_TRACEBACK)
+            self._say("broken module", told)

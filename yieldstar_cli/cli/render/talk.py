@@ -139,7 +139,9 @@ class WorkerTalk:
         glyph = look.paint(style, look.g(_GLYPHS.get(event.kind, " ")))
         name = safe.visible(event.execution_id)
         if not event.execution_id:
-            return f"{at}  {look.paint(style, event.kind)}: {safe.visible(event.text)}"
+            # A broken module's own traceback stands below its sentence (spec K1).
+            said, *below = safe.visible_lines(event.text) or [""]
+            return "\n  ".join((f"{at}  {look.paint(style, event.kind)}: {said}", *below))
         what, rest = self._words(event)
         line = f"{at}  {name:<12} {glyph} {safe.visible(what):<16} {safe.visible(rest)}"
         return line.rstrip()
