@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import torturing
 from tests.process.shop import Shop
 
 
@@ -162,7 +163,7 @@ def test_the_second_signal_leaves_at_once(
 def test_four_workers_run_each_execution_once(shop: Shop, workers: list) -> None:
     """B04, B05, B21; cases 83, 310: claims exclude each other; no `ys trigger` meets a lock."""
     workers.extend(shop.start("worker", "-j", "2") for _ in range(4))
-    names = [f"n{i}" for i in range(60)]
+    names = [f"n{i}" for i in range(400 if torturing() else 60)]
     with ThreadPoolExecutor(4) as pool:
         ended = list(
             pool.map(lambda n: shop.ys("trigger", "simple", "--id", n, "-p", f"name={n}"), names)
