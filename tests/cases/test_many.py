@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import tracemalloc
 from collections import Counter
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from yieldstar_cli.engine.authoring import workflow
 from yieldstar_cli.engine.driver import Driver
 from yieldstar_cli.engine.operations import DurableHandle
 from yieldstar_cli.engine.step import Step
+from yieldstar_cli.model import Completed, Failed
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.testing import Bench
 from yieldstar_cli.worker.dispatcher import Limits
@@ -207,3 +209,28 @@ def test_open_deliveries_have_a_limit_and_what_waits_is_not_open(most: int) -> N
 
     assert max(seen) == most
     assert {(str(r.status), r.deliveries) for r in records} == {("completed", 2)}
+
+
+def test_a_list_reads_no_payload_that_it_does_not_show(storage: SqliteStorage) -> None:
+    """B88: of params and results only their place is read; errors stay, since a list shows them."""
+    for name in ("open", "done", "failed"):
+        storage.executions.admit(
+            workflow_id="w", execution_id=name, params="x" * 100_000, context={"c": "y" * 100_000}
+        )
+    open_one, done, failed = storage.executions.claim_due(2**52)
+    storage.executions.acknowledge(done, Completed('"' + "z" * 100_000 + '"'))
+    storage.executions.acknowledge(failed, Failed('{"name":"E","message":"m"}'))
+    tracemalloc.start()
+    found = {r.execution_id: r for r in storage.reader.find(payloads=False)}
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert open_one.execution_id == "open"
+    assert {r.params_json for r in found.values()} == {"null"}
+    assert {r.context_json for r in found.values()} == {"{}"}
+    assert found["done"].outcome == Completed("null")
+    assert found["failed"].outcome == Failed('{"name":"E","message":"m"}')
+    assert most < 100_000
+    whole = {r.execution_id: r for r in storage.reader.find()}
+    assert whole["done"].outcome == Completed('"' + "z" * 100_000 + '"')
+    assert whole["open"].params == "x" * 100_000

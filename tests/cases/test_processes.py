@@ -346,3 +346,27 @@ def test_a_broken_module_is_told_with_its_own_traceback(shop: Shop) -> None:
     assert "yieldstar_cli" not in said.stderr
     assert "importlib" not in said.stderr
     assert "\x1b" not in said.stderr
+
+
+def test_a_list_and_doctor_are_kept_by_no_record_whose_values_are_damaged(shop: Shop) -> None:
+    """case 90; B88: they read none; whoever asks for that one is told that it is damaged."""
+    for name in ("a", "b"):
+        shop.ys("trigger", "simple", "--id", name, "-p", f"name={name}", check=True)
+    storage = SqliteStorage(str(shop.folder / "ys.db"))
+    storage.db.rows("UPDATE executions SET params = CAST(x'80FF' AS TEXT) WHERE execution_id = 'a'")
+    storage.close()
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    listed = shop.ys("list")
+    doctor = shop.ys("doctor")
+    shown = shop.ys("show", "a")
+
+    assert [line.split("\t")[:3] for line in listed.stdout.splitlines()] == [
+        ["a", "simple", "admitted"],
+        ["b", "simple", "completed"],
+    ]
+    assert doctor.returncode == 7
+    assert "UNDECODABLE" in doctor.stdout
+    assert shown.returncode == 10
+    assert "text that is not UTF-8" in shown.stderr
+    assert shop.show("b")["outcome"] == {"status": "completed", "result": "b"}

@@ -203,7 +203,7 @@ class Checkup:
         now = self.call.clock.now_ms()
         due = [
             record
-            for record in storage.reader.find(due_by=now, sort="due", limit=_MOST)
+            for record in storage.reader.find(due_by=now, sort="due", limit=_MOST, payloads=False)
             if record.delivery is None and record.held is None and record.poisoned_at is None
         ]
         if not due:
@@ -230,7 +230,7 @@ class Checkup:
                 self._found("HELD", f"{name} is held{words}", f"ys explain {typed(name)}")
 
     def _open_ones(self, storage: Storage) -> list[ExecutionRecord]:
-        return storage.reader.find(statuses=("admitted", "suspended"), limit=_MOST)
+        return storage.reader.find(statuses=("admitted", "suspended"), limit=_MOST, payloads=False)
 
     # --- the code --------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Checkup:
 
     def _check_clock(self, storage: Storage) -> None:
         now = self.call.clock.now_ms()
-        latest = storage.reader.find(sort="admitted", limit=1)
+        latest = storage.reader.find(sort="admitted", limit=1, payloads=False)
         if latest and latest[0].admitted_at > now + _CLOCK_MS:
             ahead = rough(latest[0].admitted_at - now)
             self._found(

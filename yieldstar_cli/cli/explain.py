@@ -50,7 +50,9 @@ def _ahead(storage: Storage, facts: Facts) -> int:
     record = facts.record
     if record.due_at is None or record.due_at > facts.now_ms or record.delivery is not None:
         return 0
-    others = storage.reader.find(due_by=record.due_at, sort="due", limit=_MOST_AHEAD)
+    others = storage.reader.find(
+        due_by=record.due_at, sort="due", limit=_MOST_AHEAD, payloads=False
+    )
     return sum(
         1
         for other in others

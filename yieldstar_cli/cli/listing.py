@@ -120,6 +120,8 @@ def _records(
         sort=filters.sort,
         reverse=filters.reverse,
         limit=filters.limit,
+        # Only the documents show them; 20 MB each would keep a short list waiting.
+        payloads=call.settings.json,
     )
     if not filters.running:
         return records

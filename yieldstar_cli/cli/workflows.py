@@ -137,7 +137,9 @@ def _print_one(call: Call, project: Project, storage: Storage | None, info: Work
 
     latest: list[ExecutionRecord] = []
     if storage is not None:
-        latest = storage.reader.find(workflow_id=info.workflow_id, sort="admitted", limit=_LATEST)
+        latest = storage.reader.find(
+            workflow_id=info.workflow_id, sort="admitted", limit=_LATEST, payloads=False
+        )
     call.print_lines(workflow_lines(info, _relative(info.file, project), latest, call.look))
 
 

@@ -195,10 +195,12 @@ class Reader(Protocol):
         reverse: bool = False,
         limit: int | None = 20,
         offset: int = 0,
+        payloads: bool = True,
     ) -> list[ExecutionRecord]:
         """Records by filter, unfinished first unless `sort` says otherwise.
 
         `sort` is "updated", "due", "admitted" or "took". `where` compares params: key to text.
+        Without `payloads` params, context and results are left out, so that size costs nothing.
         """
         ...
 

@@ -140,7 +140,12 @@ class SqliteExecutions:
         if not _storable(execution_id):
             return None
         row = self._db.row(
-            GET, {"execution_id": execution_id, "redelivery_ms": self._redelivery_ms}
+            GET,
+            {
+                "execution_id": execution_id,
+                "redelivery_ms": self._redelivery_ms,
+                "payloads": True,
+            },
         )
         return None if row is None else records.record(row)
 

@@ -129,6 +129,7 @@ class SqliteReader:
         reverse: bool = False,
         limit: int | None = 20,
         offset: int = 0,
+        payloads: bool = True,
     ) -> list[ExecutionRecord]:
         """See `contract.Reader.find`."""
         bindings = {
@@ -144,6 +145,7 @@ class SqliteReader:
             "offset": offset,
             "now": self._clock.now_ms(),
             "redelivery_ms": self._redelivery_ms,
+            "payloads": payloads,
         }
         if (sort, reverse) == ("updated", False):
             return self._latest(bindings)

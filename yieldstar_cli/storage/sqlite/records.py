@@ -21,9 +21,12 @@ from yieldstar_cli.model import (
 from yieldstar_cli.storage.sqlite.database import Row
 
 # Every reader of records begins with this, so that `record` finds each column in its place.
-# Claims made without a worker (row 0) have a lease each, from the moment of the claim.
+# Claims made without a worker (row 0) have a lease each, from the moment of the claim. Params,
+# context and results, which may be large, are read only where they are asked for.
 COLUMNS = """
-SELECT e.n, e.execution_id, e.workflow_id, e.params, e.context, e.status, e.outcome,
+SELECT e.n, e.execution_id, e.workflow_id, iif(:payloads, e.params, 'null'),
+       iif(:payloads, e.context, '{}'), e.status,
+       iif(:payloads OR e.status <> 'completed', e.outcome, 'null'),
        e.admitted_at, e.updated_at, e.due_at, e.covered_due_at, e.token, e.incarnation,
        e.version, e.format, e.status_value, e.claimed_by, e.claimed_at,
        iif(e.claimed_by = 0, e.claimed_at + :redelivery_ms, w.lease_until_at),
