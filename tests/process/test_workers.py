@@ -48,7 +48,9 @@ def test_a_step_of_a_killed_worker_runs_again_within_a_second(shop: Shop, worker
     shop.let_go("a", shop.wait_entered("a"))
     assert workers[1].wait(60) == 0
 
-    assert shop.show("a")["outcome"] == {"status": "completed", "result": "done"}
+    shown = shop.show("a")
+    assert shown["outcome"] == {"status": "completed", "result": "done"}
+    assert [lost["how"] for lost in shown["lost_deliveries"]] == ["died"]
     assert shop.lines() == ["a first", "a begins", "a begins", "a ends", "a last"]
 
 
@@ -66,7 +68,10 @@ def test_a_living_worker_notices_another_ones_death(shop: Shop, workers: list) -
 
     shop.let_go("a", shop.wait_entered("a"))
     assert shop.ys("wait", "a", "--timeout", "30s").returncode == 0
-    assert shop.show("a")["deliveries"] == 2
+    shown = shop.show("a")
+    assert shown["deliveries"] == 2
+    # By its lock: the end of its lease would be told as such.
+    assert [lost["how"] for lost in shown["lost_deliveries"]] == ["died"]
 
 
 def test_a_worker_stopped_past_its_lease_can_write_nothing(shop: Shop, workers: list) -> None:
