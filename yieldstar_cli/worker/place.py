@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,8 @@ class Place:
     ) -> None:
         self._storage = storage
         self._clock = clock
+        self._path = path
+        self._file = _identity(path)
         self.lock = LockFile(f"{path}-lock")
         self.marks = MarksFile(f"{path}-marks")
         for dead in self.gone():
@@ -81,6 +84,20 @@ class Place:
             if dead.how == "died" or dead.row.lease_until_at < forgotten
         ]
 
+    def leave_if_moved(self, say: Callable[[str], None]) -> None:
+        """End this process at once if the database is no longer the file that it opened.
+
+        What it wrote on would be seen by nobody. It closes nothing: SQLite would fold and unlink
+        the WAL by its name, which may be another database's by now.
+        """
+        if _identity(self._path) == self._file:
+            return
+        say(f"{self._path} was moved, replaced or deleted; nothing more is recorded here")
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(StorageError.exit_code)
+
     def leave(self, writer: Writer, how: str, on_error: Callable[[str], None]) -> None:
         """Mark the row stopped as the writer's last act; take the bell away."""
         self.bell.close()
@@ -97,3 +114,12 @@ class Place:
     def _ended(self) -> list[DeadWorker]:
         living = self._storage.workers.all(living=True)
         return find_ended(living, self.lock, self.marks, self._clock.now_ms())
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file stands there: device and inode. Never opened, which would drop our locks."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

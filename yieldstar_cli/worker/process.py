@@ -188,6 +188,7 @@ class _Process:
 
     def _look(self) -> None:
         """Look for other processes' commits, and go on looking."""
+        self._place.leave_if_moved(lambda text: self._say("fatal", text))
         if self._writer.fatal is not None:
             self._fail(self._writer.fatal)
             return
