@@ -140,7 +140,10 @@ def test_a_step_longer_than_the_grace_is_handed_back(shop: Shop, workers: list) 
     workers.append(shop.start("worker", "--until-idle"))
     shop.let_go("a", shop.wait_entered("a"))
     assert workers[1].wait(30) == 0
-    assert shop.show("a")["status"] == "completed"
+    shown = shop.show("a")
+    assert (shown["status"], shown["deliveries"], shown["problem"]) == ("completed", 2, None)
+    assert [lost["how"] for lost in shown["lost_deliveries"]] == ["handed back"]
+    assert shop.lines() == ["a first", "a begins", "a begins", "a ends", "a last"]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -163,6 +166,12 @@ def test_the_second_signal_leaves_at_once(
 
     assert workers[0].wait(30) == status
     assert shop.show("a")["status"] == "admitted"
+    workers.append(shop.start("worker", "--until-idle"))
+    shop.let_go("a", shop.wait_entered("a"))
+    assert workers[1].wait(30) == 0
+    shown = shop.show("a")
+    assert (shown["status"], shown["deliveries"]) == ("completed", 2)
+    assert shop.lines().count("a first") == 1
 
 
 def test_four_workers_run_each_execution_once(shop: Shop, workers: list) -> None:
