@@ -110,7 +110,7 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "engine.driver": (460, "one scheduler: stepping, replay and cancelling share its queues"),
     "engine.operations": (480, "what a function awaits: handles, branches, and how they wait"),
     "engine.step": (420, "the author's one handle; a method for each operation, mostly prose"),
-    "worker.carrier": (610, "one delivery's rounds: collect, apply, commit, start"),
+    "worker.carrier": (450, "one delivery's rounds: collect, apply, commit, start"),
     "worker.dispatcher": (480, "the claim loop and its residents"),
     "runtime": (320, "the SDK's calls and their errors; its overloads alone are 50 lines"),
     "worker.process": (340, "everything a worker process is wired of, in the order it is needed"),

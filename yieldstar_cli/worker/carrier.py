@@ -6,13 +6,12 @@ steps that it led to start. One commit is under way at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
 from yieldstar_cli.engine import attempts, faults, values
 from yieldstar_cli.engine.operations import DurableHandle, State
-from yieldstar_cli.errors import CodeFault, StaleDelivery, StepTimeout
+from yieldstar_cli.errors import CodeFault, StaleDelivery
 from yieldstar_cli.model import (
     Attempt,
     Claimed,
@@ -26,7 +25,9 @@ from yieldstar_cli.model import (
     Suspended,
     Wait,
 )
-from yieldstar_cli.worker.ports import Cancellable, Event, Performed, StepCall, StepEnd
+from yieldstar_cli.worker.ports import Cancellable, Event, StepEnd
+from yieldstar_cli.worker.tries import Tries
+from yieldstar_cli.worker.waiting import due_timers, next_moment, open_waits, startable
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
@@ -69,17 +70,6 @@ class Host(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Running:
-    """One attempt under way."""
-
-    started_at: int
-    attempt: int
-    performed: Performed
-    asynchronous: bool
-    timer: Cancellable | None = None
-
-
 class Carrier:
     """One delivery of one execution, from its claim to its acknowledgement."""
 
@@ -90,9 +80,14 @@ class Carrier:
         self.over = False
         self.scheduled = False
         self._result_type = result_type
-        self._running: dict[DurableHandle[Any], _Running] = {}
-        #: Attempts that ended and are not applied yet: they must not start again meanwhile.
-        self._ended: dict[DurableHandle[Any], tuple[StepEnd, str]] = {}
+        self._tries = Tries(
+            host.loop,
+            host.performers,
+            driver,
+            claimed.delivery,
+            ended=lambda: host.schedule(self),
+            say=self._say,
+        )
         self._committing = False
         self._timer: Cancellable | None = None
         self._waits: tuple[Wait, ...] = ()
@@ -132,18 +127,18 @@ class Carrier:
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
-            release = not self._running
+            release = not self._tries.running
         elif driver.finished:
             outcome = self._terminal()
-        elif not self._running:
-            if self._startable(now):
+        elif not self._tries.running:
+            if startable(driver, self._tries, now):
                 release = self.host.stopping
             else:
-                moment = self._next_moment()
+                moment = next_moment(driver, self._tries)
                 if moment is None or moment > now or self.host.stopping:
                     outcome = Suspended(moment)
                 # Else what was applied led to a wait that is ready: another round (R10).
-        self._stop_withdrawn()
+        self._tries.stop_withdrawn()
         changes = self._round(tries, outcome)
         if release:
             self._release(changes)
@@ -155,14 +150,11 @@ class Carrier:
     def _apply_ready(self, now: int) -> list[Attempt]:
         """Apply what is ready, one by one, in the order in which it became ready (spec O6)."""
         ready: list[tuple[int, int, int, DurableHandle[Any], StepEnd | None, str]] = []
-        for handle, (end, how) in self._ended.items():
+        for handle, end, how in self._tries.take():
             ready.append((end.ended_at, handle.await_seq or 1 << 60, handle.seq, handle, end, how))
-        self._ended = {}
-        for handle in self.driver.open.values():
-            if handle.kind is Kind.TIMER and handle.waiters:
-                assert handle.due_at is not None
-                if handle.due_at <= now:
-                    ready.append((handle.due_at, handle.await_seq, handle.seq, handle, None, ""))
+        for handle in due_timers(self.driver, now):
+            assert handle.due_at is not None, "a timer has a moment"
+            ready.append((handle.due_at, handle.await_seq, handle.seq, handle, None, ""))
         ready.sort(key=lambda item: item[:3])
         tries: list[Attempt] = []
         self.host.enter_code(self)
@@ -255,7 +247,7 @@ class Carrier:
         elif status is not None:
             self._status = status
         terminal = outcome is not None and not isinstance(outcome, Suspended)
-        waits: tuple[Wait, ...] = () if terminal else self._open_waits()
+        waits: tuple[Wait, ...] = () if terminal else open_waits(driver, self._tries)
         changed = waits != self._waits
         self._waits = waits
         return Round(
@@ -284,35 +276,6 @@ class Carrier:
         changed, self._waits = waits != self._waits, waits
         return Round(entries=entries, attempts=tuple(tries), waits=waits if changed else None)
 
-    def _open_waits(self) -> tuple[Wait, ...]:
-        found: list[Wait] = []
-        for handle in self.driver.open.values():
-            if handle.kind is Kind.TIMER:
-                if handle.waiters:
-                    found.append(
-                        Wait(
-                            handle.kind,
-                            handle.key,
-                            handle.label,
-                            handle.issued_at,
-                            handle.due_at,
-                            "waiting",
-                        )
-                    )
-            elif handle.retry_at is not None and handle not in self._running:
-                found.append(
-                    Wait(
-                        handle.kind,
-                        handle.key,
-                        handle.label,
-                        handle.issued_at,
-                        handle.retry_at,
-                        "retrying",
-                        handle.attempts + 1,
-                    )
-                )
-        return tuple(found)
-
     # --- after the round -------------------------------------------------------------------
 
     def _commit(self, changes: Round) -> None:
@@ -340,127 +303,24 @@ class Carrier:
                 self._say("ended elsewhere")
             self._finish(outcome)
             return
-        if self._look_first():
+        # A wait that is ready goes before any step that could start (spec R10).
+        if due_timers(self.driver, self.host.loop.now_ms()):
             self.pump()
         else:
             self._go_on()
-
-    def _look_first(self) -> bool:
-        """A wait that is ready goes before any step that could start (spec R10)."""
-        now = self.host.loop.now_ms()
-        return any(
-            handle.kind is Kind.TIMER
-            and handle.waiters
-            and handle.due_at is not None
-            and handle.due_at <= now
-            for handle in self.driver.open.values()
-        )
 
     def _go_on(self) -> None:
         """Start what may start, and wait for the next thing to happen."""
         now = self.host.loop.now_ms()
         driver = self.driver
         if driver.fault is None and not self.host.stopping:
-            for handle in self._startable(now):
-                self._start(handle, now)
-        if self._ended:
+            for handle in startable(driver, self._tries, now):
+                self._tries.start(handle, now)
+        if self._tries.waiting:
             self.host.schedule(self)
-        moment = self._next_moment()
+        moment = next_moment(driver, self._tries)
         if moment is not None and driver.fault is None:
             self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
-
-    def _startable(self, now: int) -> list[DurableHandle[Any]]:
-        return [
-            handle
-            for handle in self.driver.open.values()
-            if handle.work is not None
-            and handle not in self._running
-            and handle not in self._ended
-            and (handle.retry_at is None or handle.retry_at <= now)
-        ]
-
-    def _next_moment(self) -> int | None:
-        """The earliest moment among what is awaited now."""
-        moments = [
-            handle.due_at
-            if handle.kind is Kind.TIMER
-            else (handle.retry_at if handle not in self._running else None)
-            for handle in self.driver.open.values()
-            if handle.kind is not Kind.TIMER or handle.waiters
-        ]
-        return min((m for m in moments if m is not None), default=None)
-
-    def _start(self, handle: DurableHandle[Any], now: int) -> None:
-        work = handle.work
-        assert work is not None, "only steps and polls start"
-        early = attempts.expired(handle, now)
-        if early is not None:
-            end = StepEnd(None, early, now, now, never_ran=True)
-            self._ended[handle] = (end, "timeout")
-            return
-        attempt = handle.attempts + 1
-        call = StepCall(
-            number=self.claimed.delivery.number,
-            execution_id=self.execution_id,
-            step_key=handle.key,
-            attempt=attempt,
-            idempotency_key=self.driver.idempotency_key(handle),
-            fn=work.fn,
-            args=work.args,
-            kwargs=work.kwargs,
-            asynchronous=attempts.is_async(work.fn),
-        )
-        running = _Running(now, attempt, _Nothing(), call.asynchronous)
-        self._running[handle] = running
-        self._say("step_started", step_key=handle.key, attempt=attempt)
-        running.performed = self.host.performers.start(
-            call, lambda end: self._step_ended(handle, running, end)
-        )
-        self._limit(handle, running)
-
-    def _limit(self, handle: DurableHandle[Any], running: _Running) -> None:
-        """Look at the attempt's time again when it may be over."""
-        now = self.host.loop.now_ms()
-        at = attempts.must_end_at(handle, running.performed.started_at, now)
-        if at is not None and self._running.get(handle) is running:
-            running.timer = self.host.loop.call_at(at, lambda: self._timed_out(handle, running))
-
-    def _step_ended(self, handle: DurableHandle[Any], running: _Running, end: StepEnd) -> None:
-        if running.timer is not None:
-            running.timer.cancel()
-        if self._running.get(handle) is not running:
-            return
-        del self._running[handle]
-        if self.over:
-            self._say("dropped", step_key=handle.key, attempt=running.attempt)
-            return
-        how = "timeout" if isinstance(end.error, StepTimeout) else "error"
-        self._ended[handle] = (end, how)
-        self.host.schedule(self)
-
-    def _timed_out(self, handle: DurableHandle[Any], running: _Running) -> None:
-        if self._running.get(handle) is not running or self.over:
-            return
-        now = self.host.loop.now_ms()
-        began = running.performed.started_at
-        at = attempts.must_end_at(handle, began, now)
-        if at is None or now < at:
-            self._limit(handle, running)
-            return
-        running.performed.cancel()
-        started_at = running.started_at if began is None else began
-        seconds = (at - started_at) / 1000
-        error = StepTimeout(f"{handle.key} took longer than {seconds:g} s (try {running.attempt})")
-        self._step_ended(handle, running, StepEnd(None, error, started_at, now))
-
-    def _stop_withdrawn(self) -> None:
-        """Async steps of cancelled branches stop; sync ones run on and hold the delivery open."""
-        for handle, running in list(self._running.items()):
-            if handle.state is State.WITHDRAWN and running.asynchronous:
-                running.performed.cancel()
-                if running.timer is not None:
-                    running.timer.cancel()
-                del self._running[handle]
 
     # --- ends --------------------------------------------------------------------------------
 
@@ -506,18 +366,14 @@ class Carrier:
         self._say("stale" if stale else "refused", text=str(error))
         self._finish(None, lost=True)
         if not stale:
-            self.host.hold(self, error)
+            self._hold_when_quiet(error)
 
     def _finish(self, outcome: Outcome | None, *, lost: bool = False) -> None:
         self.over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for running in self._running.values():
-            if running.timer is not None:
-                running.timer.cancel()
-            if running.asynchronous:
-                running.performed.cancel()
+        self._tries.close()
         if outcome is not None:
             took = self.host.loop.now_ms() - self._begun_at
             due = outcome.due_at if isinstance(outcome, Suspended) else None
@@ -536,15 +392,13 @@ class Carrier:
             self._finish(None, lost=True)
 
     def break_off(self, error: BaseException) -> None:
-        """End it after an error of our own, to be delivered again (spec E12).
-
-        Not while a sync step of it still runs, which would then run twice at once (spec L4): the
-        claim stands until this worker leaves.
-        """
-        runs_on = any(not running.asynchronous for running in self._running.values())
+        """End it after an error of our own, to be delivered again (spec E12)."""
         self.abandon()
-        if not runs_on:
-            self.host.hold(self, error)
+        self._hold_when_quiet(error)
+
+    def _hold_when_quiet(self, error: BaseException) -> None:
+        """Hand it back once no sync step of it runs, which would then run twice at once (L4)."""
+        self._tries.when_quiet(lambda: self.host.hold(self, error))
 
     @property
     def waits(self) -> tuple[Wait, ...]:
@@ -554,7 +408,7 @@ class Carrier:
     @property
     def idle(self) -> bool:
         """True while no step of it runs and no commit is under way."""
-        return not self._running and not self._committing
+        return not self._tries.running and not self._committing
 
     # --- talk --------------------------------------------------------------------------------
 
@@ -583,15 +437,6 @@ class Carrier:
                 **more,
             )
         )
-
-
-class _Nothing:
-    """Stands for an attempt that has not been handed over yet."""
-
-    started_at: int | None = None
-
-    def cancel(self) -> None:
-        """Nothing to call off."""
 
 
 __all__ = ["Carrier", "Host", "Retry"]
