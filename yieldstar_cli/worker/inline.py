@@ -14,7 +14,6 @@ from yieldstar_cli.errors import Cancelled
 from yieldstar_cli.worker.ports import Loop, Marks, StepCall, StepEnd
 from yieldstar_cli.worker.run import Done, Run, State, never_awaited
 
-
 #: What a step function raises. Not Ctrl-C, nor what a test runner or a fault point raises to end
 #: the whole run: here they would hit the step.
 _STEP_ERRORS = (
