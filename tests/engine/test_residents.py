@@ -99,6 +99,27 @@ def test_no_more_than_the_limit_are_kept(rig: MakeRig) -> None:
     assert kept(x) == 0
 
 
+def test_a_process_that_holds_too_much_lets_the_oldest_go(rig: MakeRig) -> None:
+    """spec R6; case 305: residents are bounded by memory too, and cost no history when dropped."""
+
+    async def nap(step: Step) -> str:
+        await step.sleep("1h")
+        return "rested"
+
+    x = rig(nap)
+    worker = x.bench.start_worker()
+    for index in range(299):
+        x.bench.admit("w", execution_id=f"n{index}")
+    worker.memory_used = lambda: worker.limits.memory + 1
+
+    x.to(1_000)
+
+    assert 0 < kept(x) < 300
+    worker.memory_used = lambda: 0
+    x.to(3_700_000)
+    assert all(x.bench.record(f"n{index}").status == "completed" for index in range(299))
+
+
 def test_a_dropped_one_runs_its_finally_but_can_record_nothing(rig: MakeRig) -> None:
     """spec R6: its step handle is dead; every call raises, nothing is started or logged."""
     seen: list[str] = []

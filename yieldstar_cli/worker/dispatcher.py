@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CLAIM_BATCH = 256
 #: When a claim that failed or found nothing is tried again.
 RETRY_MS = 1_000
+#: How many suspensions pass between two looks at the process's memory.
+MEMORY_EVERY = 64
 #: The longest pause after a storage error (spec E12).
 LONGEST_HOLD_MS = 300_000
 
@@ -40,6 +42,8 @@ class Limits:
     open: int = 1_000
     #: Suspended coroutines kept in memory (spec R6).
     residents: int = 10_000
+    #: Bytes of the process above which the oldest quarter of them goes (spec R6).
+    memory: int = 1 << 30
     #: Sync steps that may wait for a thread before no more is claimed.
     backlog: int = 64
     #: Deaths while alone after which an execution is parked as poisoned (spec L5).
@@ -82,6 +86,8 @@ class Dispatcher:
         #: What claims are narrowed to; changed with `use`.
         self.names: Sequence[tuple[str, int]] = sorted(self.definitions)
         self.delivered = 0
+        #: How many bytes this process holds; None where that cannot be told.
+        self.memory_used: Callable[[], int] | None = None
         #: Called when a suspect is due: it is to be run in a process of its own (spec L5).
         self.on_suspect: Callable[[], None] | None = None
         #: Called whenever a delivery ended or a claim found nothing.
@@ -94,6 +100,7 @@ class Dispatcher:
         self._mark = -1
         self._carriers: dict[int, Carrier] = {}
         self._residents: OrderedDict[int, _Resident] = OrderedDict()
+        self._since_memory = 0
         self._scheduled: list[Carrier] = []
         self._left: list[Driver] = []
         self._flushing = False
@@ -200,6 +207,11 @@ class Dispatcher:
             resident.driver.drop()
         self._carriers.clear()
         self._residents.clear()
+
+    @property
+    def max_value(self) -> int:
+        """How many bytes one result may have as JSON (spec V2)."""
+        return self._storage.max_value
 
     @property
     def open_count(self) -> int:
@@ -422,8 +434,16 @@ class Dispatcher:
             self._tell_idle()
 
     def _drop_residents(self) -> None:
-        """Keep no more than the limit; not while a claim counts on those there are."""
-        while len(self._residents) > self.limits.residents and not self._claiming:
+        """Keep no more than the limits; not while a claim counts on those there are."""
+        if self._claiming:
+            return
+        keep = self.limits.residents
+        self._since_memory += 1
+        if self._since_memory >= MEMORY_EVERY and self.memory_used is not None:
+            self._since_memory = 0
+            if self.memory_used() > self.limits.memory:
+                keep = min(keep, len(self._residents) * 3 // 4)
+        while len(self._residents) > keep:
             _, oldest = self._residents.popitem(last=False)
             oldest.driver.drop()
 

@@ -19,6 +19,7 @@ from yieldstar_cli.worker.code import Code
 from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.leases import DeadWorker, LeaseKeeper, Reports, Spans
 from yieldstar_cli.worker.loop import AsyncLoop
+from yieldstar_cli.worker.memory import memory_reader
 from yieldstar_cli.worker.performers import ThreadedPerformers
 from yieldstar_cli.worker.place import Place
 from yieldstar_cli.worker.ports import Event
@@ -116,6 +117,7 @@ class _Process:
             stepping=self._step,
         )
         self._dispatcher.on_idle = self._idle
+        self._dispatcher.memory_used = memory_reader()
         if self._options.alone is None:
             self._dispatcher.on_suspect = self._start_suspect
         else:
