@@ -18,6 +18,8 @@ EXAMPLES = ("ys list --failed --since 1d", "ys list -q --failed charge-order")
 EXITS = (exits.DONE, exits.DATABASE)
 
 _SORTS = ("updated", "due", "admitted", "took")
+#: As many as no file holds: what is asked for from here on is all.
+_BOUNDLESS = 2**31
 _ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 
 
@@ -87,7 +89,7 @@ def command(
         where=_where(where or []),
         sort=sort,
         reverse=reverse,
-        limit=None if everything else limit,
+        limit=None if everything or limit >= _BOUNDLESS else limit,
         header=header,
         columns=_columns(columns),
     )
