@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from typing import Any
 
 from tests.process.shop import Shop
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
@@ -370,3 +371,43 @@ def test_a_list_and_doctor_are_kept_by_no_record_whose_values_are_damaged(shop: 
     assert shown.returncode == 10
     assert "text that is not UTF-8" in shown.stderr
     assert shop.show("b")["outcome"] == {"status": "completed", "result": "b"}
+
+
+def test_the_limit_of_the_project_holds_for_params_steps_and_results(shop: Shop) -> None:
+    """spec V2; cases 20, 140: `max_value` of ys.toml, smaller or larger than the usual one."""
+    shop.module(
+        "sizes",
+        """
+        from yieldstar_cli import Step, UnserializableValue, workflow
+
+        def make(size: int) -> str:
+            return "x" * size
+
+        @workflow
+        async def sizes(step: Step, steps: int, result: int) -> str:
+            try:
+                await step.run(make, steps)
+            except UnserializableValue as error:
+                return str(error)
+            return "y" * result
+        """,
+    )
+
+    def run(name: str, steps: int, result: int) -> Any:
+        words = ("-p", f"steps={steps}", "-p", f"result={result}")
+        shop.ys("trigger", "sizes", "--id", name, *words, check=True)
+        assert shop.ys("worker", "--until-idle").returncode == 0
+        return shop.show(name)["outcome"]
+
+    (shop.folder / "ys.toml").write_text("max_value = 1000\n")
+    assert run("fits", 998, 998)["status"] == "completed"
+    assert "result of make" in run("step", 999, 1)["result"]
+    assert "1,000" in run("step-again", 999, 1)["result"]
+    failed = run("result", 1, 999)
+    assert (failed["status"], failed["error"]["name"]) == ("failed", "UnserializableValue")
+    assert shop.ys("trigger", "simple", "-p", f"name={'x' * 1_000}").returncode == 5
+
+    (shop.folder / "ys.toml").write_text("max_value = 40000000\n")
+    large = run("large", 20_000_000, 20_000_000)
+    assert large["status"] == "completed", large
+    assert len(large["result"]) == 20_000_000

@@ -41,10 +41,12 @@ def _result_type(fn: Callable[..., Any]) -> Any:
         ) from None
 
 
-def encode_result(value: object, result_type: Any, place: str) -> tuple[bool, str]:
+def encode_result(
+    value: object, result_type: Any, place: str, limit: int = codec.MAX_VALUE
+) -> tuple[bool, str]:
     """A step's result as (ok, JSON text); what cannot be stored is that step's error."""
     try:
-        return True, codec.encode(value, result_type, place=place)
+        return True, codec.encode(value, result_type, place=place, limit=limit)
     except UnserializableValue as error:
         return False, failures.encode_error(error)
     except BaseException as error:  # code of the value's own class, run to see what it is

@@ -318,6 +318,10 @@ class Storage(Protocol):
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
+    @property
+    def max_value(self) -> int:
+        """How many bytes one value may have as JSON (spec V2)."""
+        ...
 
     def atomic(self) -> AbstractContextManager[None]:
         """One write transaction, or a part of the one under way that may fail by itself."""

@@ -48,6 +48,8 @@ class Host(Protocol):
     def talk(self) -> Talk: ...
     @property
     def stopping(self) -> bool: ...
+    @property
+    def max_value(self) -> int: ...
 
     def schedule(self, carrier: Carrier) -> None:
         """Pump the carrier soon."""
@@ -195,7 +197,8 @@ class Carrier:
         if final is not None:
             ok, text = False, failures.encode_error(final)
         else:
-            ok, text = values.encode_result(end.value, work.result_type, f"result of {handle.key}")
+            place, most = f"result of {handle.key}", self.host.max_value
+            ok, text = values.encode_result(end.value, work.result_type, place, most)
         self._apply(handle, ok, text, now, end.started_at, attempt)
         self._say_attempt(handle, attempt, end, None)
 
@@ -232,7 +235,9 @@ class Carrier:
         driver = self.driver
         if driver.error is not None:
             return Failed(failures.encode_error(driver.error))
-        ok, text = values.encode_result(driver.value, self._result_type, "result")
+        ok, text = values.encode_result(
+            driver.value, self._result_type, "result", self.host.max_value
+        )
         return Completed(text) if ok else Failed(text)
 
     def _round(self, tries: list[Attempt], outcome: Outcome | None) -> Round:

@@ -58,6 +58,7 @@ class SqliteStorage:
             clock=clock,
             chance=chance,
         )
+        self.max_value = max_value
         history, lost = History(self.db), LostDeliveries(self.db)
         claims = Claims(self.db, lost, redelivery_ms=redelivery_ms)
         endings = Endings(self.db, history, lost, clock=clock)
