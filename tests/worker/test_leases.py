@@ -464,7 +464,9 @@ def test_a_loop_that_is_late_among_many_calls_is_no_ones_fault():
 def test_a_loop_that_is_late_in_our_own_code_is_not_the_authors_fault():
     """Under load a sign of life comes late; that is no report."""
     loop = AsyncLoop(SystemClock())
-    thread = threading.Thread(target=functools.partial(loop.run_until, lambda: False), daemon=True)
+    over: list[int] = []
+    until_over = functools.partial(loop.run_until, lambda: bool(over))
+    thread = threading.Thread(target=until_over, daemon=True)
     thread.start()
     assert thread.ident is not None
     said: list[str] = []
@@ -480,7 +482,7 @@ def test_a_loop_that_is_late_in_our_own_code_is_not_the_authors_fault():
 
     for now in range(0, 10_000, 500):
         watch.tick(now)
-    loop.asyncio_loop.call_soon_threadsafe(loop.asyncio_loop.stop)
+    loop.post(lambda: over.append(1))
     thread.join(PATIENCE)
     loop.close()
 
