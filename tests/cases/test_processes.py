@@ -411,3 +411,25 @@ def test_the_limit_of_the_project_holds_for_params_steps_and_results(shop: Shop)
     large = run("large", 20_000_000, 20_000_000)
     assert large["status"] == "completed", large
     assert len(large["result"]) == 20_000_000
+
+
+def test_durability_that_was_chosen_says_what_it_gives_up(shop: Shop) -> None:
+    """spec E13: `normal` for every connection of the project, and never unasked for."""
+    shop.ys("trigger", "simple", "--id", "a", "-p", "name=a", check=True)
+    (shop.folder / "ys.toml").write_text('durability = "normal"\n')
+    shop.module(
+        "asks",
+        """
+        from yieldstar_cli import open_runtime, workflow
+
+        @workflow
+        def asks() -> int:
+            with open_runtime() as runtime:
+                return runtime._storage.db.rows("PRAGMA synchronous")[0][0]
+        """,
+    )
+    shop.ys("trigger", "asks", "--id", "b", check=True)
+    assert shop.ys("worker", "--until-idle").returncode == 0
+
+    assert shop.show("b")["outcome"] == {"status": "completed", "result": 1}
+    assert '"normal", which gives up the last commits' in shop.ys("help", "files").stdout

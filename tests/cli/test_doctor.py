@@ -239,3 +239,16 @@ def test_no_module_is_loaded(shop: Shop) -> None:
         shop.screen(*words)
 
     assert not marker.exists()
+
+
+def test_a_durability_that_was_chosen_is_no_finding_and_says_what_it_gives_up(shop: Shop) -> None:
+    """spec E13: `normal` is never the default."""
+    shop.admit()
+    full = shop.screen("doctor")
+    (shop.root / "ys.toml").write_text('durability = "normal"\n')
+
+    normal = shop.screen("doctor")
+
+    assert "power cut" not in full.out
+    assert "· durability normal: a power cut may take the last commits with it\n" in normal.out
+    assert normal.code == full.code

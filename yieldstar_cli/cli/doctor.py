@@ -69,6 +69,10 @@ def _drawn(call: Call, checkup: Checkup) -> list[str]:
         mark = look.g("✓")
         wrapped = safe.wrap(safe.visible(text), width, "  ", first=f"{mark} ")
         lines += [look.paint("good", mark) + wrapped[0][len(mark) :], *wrapped[1:]]
+    if checkup.project.settings.durability == "normal":
+        # Chosen, so no finding; but what it gives up is said (spec E13).
+        text = "durability normal: a power cut may take the last commits with it"
+        lines += safe.wrap(text, width, "  ", first=f"{look.g('·')} ")
     for finding in checkup.findings:
         lines += _finding_lines(call, finding, width)
     if not checkup.findings:

@@ -98,7 +98,9 @@ The project is the nearest directory upwards with ys.toml, workflows/ or ys.db;
   workflows   --workflows, then YS_WORKFLOWS, then ys.toml, then workflows/
 
 Keys of ys.toml: db, workflows, durability, max_value, residents, jobs, lease,
-grace. Paths are relative to the file.
+grace. Paths are relative to the file. durability is "full" unless it is set to
+"normal", which gives up the last commits before a power cut, not before a
+crash of a process.
 
 Other variables: YS_COLOR, YS_ASCII, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE,
 COLUMNS, TZ. Files that others may write are refused unless --trust-dir names
