@@ -433,3 +433,28 @@ def test_durability_that_was_chosen_says_what_it_gives_up(shop: Shop) -> None:
 
     assert shop.show("b")["outcome"] == {"status": "completed", "result": 1}
     assert '"normal", which gives up the last commits' in shop.ys("help", "files").stdout
+
+
+def test_a_worker_takes_its_settings_from_the_project(shop: Shop) -> None:
+    """spec K8: jobs, lease and grace of ys.toml; what stands on the command line wins."""
+    (shop.folder / "ys.toml").write_text('jobs = 1\nlease = "5s"\ngrace = "100ms"\n')
+    shop.gate("a")
+    shop.ys("trigger", "gated", "--id", "a", "-p", "name=a", check=True)
+    worker = shop.start("worker", "-v")
+    shop.wait_entered("a")
+    storage = SqliteStorage(str(shop.folder / "ys.db"), readonly=True)
+    (row,) = storage.workers.all(living=True)
+    lease_ms = row.lease_until_at - row.started_at
+    storage.close()
+    worker.send_signal(signal.SIGTERM)
+    said, _ = worker.communicate(timeout=30)
+
+    assert worker.returncode == 0
+    assert "1 slot" in said
+    # As it was made, or renewed once or twice since.
+    assert 5_000 <= lease_ms < 20_000
+    again = shop.start("worker", "-v", "-j", "3", "--until-idle")
+    shop.let_go("a", shop.wait_entered("a"))
+    said, _ = again.communicate(timeout=30)
+    assert (again.returncode, "3 slots" in said) == (0, True)
+    assert [lost["how"] for lost in shop.show("a")["lost_deliveries"]] == ["handed back"]
