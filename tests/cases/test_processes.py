@@ -53,11 +53,18 @@ def test_a_step_that_keeps_the_interpreter_past_its_lease_is_fenced(shop: Shop) 
     shop.module("selfish", SELFISH)
     shop.gate("a")
     shop.ys("trigger", "selfish", "--id", "a", "-p", "name=a", check=True)
-    selfish = shop.start("worker", "--lease", "1s")
+    selfish = shop.start("worker")
     other = None
     try:
-        first = open_gate(shop, "a", shop.wait_entered("a"))
-        other = shop.start("worker", "--lease", "1s", "--for", "20s")
+        pid = shop.wait_entered("a")
+        # Meanwhile the worker comes to rest: none of its threads is within a transaction.
+        assert shop.show("a")["deliveries"] == 1
+        first = open_gate(shop, "a", pid)
+        # Half a minute passes: nobody can renew in there.
+        storage = SqliteStorage(str(shop.folder / "ys.db"))
+        storage.db.rows("UPDATE workers SET lease_until_at = 1 WHERE stopped_at IS NULL")
+        storage.close()
+        other = shop.start("worker", "--for", "20s")
         second = open_gate(shop, "a", shop.wait_entered("a"))
         os.write(second, b"second")
         assert shop.ys("wait", "a", "--timeout", "30s").returncode == 0
