@@ -44,3 +44,33 @@ def test_a_signal_while_the_worker_starts_is_its_first(shop: Shop, number: signa
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert shop.show("a")["status"] == "admitted"
+
+
+STUCK = """
+    import os
+
+    from yieldstar_cli import Step, workflow
+
+    @workflow
+    async def stuck(step: Step) -> None:
+        with open("stuck.entered", "w") as pipe:
+            pipe.write(str(os.getpid()))
+        while True:
+            pass
+"""
+
+
+def test_code_that_never_awaits_does_not_keep_the_worker_from_ending(shop: Shop) -> None:
+    """spec K2: after the grace it ends, with 0, though the loop cannot heed the signal."""
+    shop.module("stuck", STUCK)
+    shop.gate("stuck")
+    shop.ys("trigger", "stuck", "--id", "a", check=True)
+    worker = shop.start("worker", "--grace", "100ms")
+    shop.wait_entered("stuck")
+
+    worker.terminate()
+    _, said = worker.communicate(timeout=60)
+
+    assert worker.returncode == 0
+    assert "code that never comes to its next await is left behind" in said
+    assert shop.show("a")["status"] == "admitted"

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: How often others' commits are looked for where the bell was not heard; without a bell.
 LOOK_MS = 50
 LOOK_WITHOUT_BELL_MS = 10
+#: How long after the grace the loop may still be late before the process ends without it.
+LATE_MS = 2_000
 #: How often the workflow files are looked at.
 MODULES_MS = 1_000
 
@@ -154,7 +156,8 @@ class _Process:
     def run(self) -> int:
         """Claim and run until something ends it."""
         # From the first thread on: Ctrl-C is a request here, and breaks nothing off half-way.
-        with Signals(self._loop, self._signalled):
+        patience_s = (self._grace_ms + LATE_MS) / 1_000
+        with Signals(self._loop, self._signalled, patience_s=patience_s, on_late=self._late):
             self._say(
                 "started",
                 f"{self._place.name} · {self._storage.path} · "
@@ -251,6 +254,10 @@ class _Process:
             f"finishing {len(running)}: {', '.join(running[:3])}; a second signal leaves at once",
         )
         self._loop.call_at(self._loop.now_ms() + self._grace_ms, self._grace_over)
+
+    def _late(self) -> None:
+        """The loop heeds no signal; called in a thread of its own, just before the end."""
+        self._say("handed back", "code that never comes to its next await is left behind")
 
     def _grace_over(self) -> None:
         """Hand back what has not ended: claimable once this process is gone (spec K2)."""
