@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from yieldstar_cli.errors import (
 )
 from yieldstar_cli.storage.sqlite import schema
 from yieldstar_cli.storage.sqlite.connection import open_connection
+from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.files import filesystem_type
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
@@ -597,3 +599,27 @@ def test_a_forked_child_never_uses_our_connection(db_path: Path) -> None:
     )
 
     assert done.stdout == "fine\n"
+
+
+def test_a_file_that_is_set_up_while_it_is_being_looked_at_is_not_taken_for_another_programs(
+    db_path: Path,
+) -> None:
+    """spec K7; case 344: all that is asked of a file is asked of one view of it."""
+    db_path.touch(mode=0o600)
+    looked: list[str] = []
+
+    def interfere(cursor: object, sql: str, bindings: object) -> bool:
+        looked.append(sql)
+        if len(looked) == 3:  # BEGIN, the application, and then the version
+            with contextlib.suppress(DatabaseBusy):
+                SqliteStorage(db_path, create=True, busy_timeout_ms=1).close()
+        return True
+
+    connection = apsw.Connection(str(db_path))
+    connection.exec_trace = interfere
+    seen = schema.version_of(Database(connection, str(db_path), readonly=True))
+    connection.close()
+
+    assert seen == 0
+    assert len(looked) > 3
+    SqliteStorage(db_path, create=True).close()

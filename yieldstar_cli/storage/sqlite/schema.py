@@ -12,7 +12,7 @@ import apsw
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import CorruptFile, ForeignFile, NoDatabase, SchemaTooNew
 from yieldstar_cli.ids import Chance
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 
 #: "ystr": how `file(1)` and every version of this program know our databases.
 APPLICATION_ID = 0x79737472
@@ -46,6 +46,18 @@ def version_of(db: Database, newest: int = SCHEMA_VERSION) -> int:
 
     Raises ForeignFile, SchemaTooNew, CorruptFile.
     """
+    if db.connection.in_transaction:
+        return _version_of(db, newest)
+    # One view for all questions: between two of them another process may set the file up, and
+    # half of what an empty file says with half of what ours says is another program's file.
+    db.rows(BEGIN_READ)
+    try:
+        return _version_of(db, newest)
+    finally:
+        db.rollback()
+
+
+def _version_of(db: Database, newest: int) -> int:
     application = int(db.rows(READ_APPLICATION)[0][0])
     version = int(db.rows(READ_VERSION)[0][0])
     if application == 0 and version == 0 and not db.rows(COUNT_OBJECTS)[0][0]:
