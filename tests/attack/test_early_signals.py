@@ -74,3 +74,12 @@ def test_code_that_never_awaits_does_not_keep_the_worker_from_ending(shop: Shop)
     assert worker.returncode == 0
     assert "code that never comes to its next await is left behind" in said
     assert shop.show("a")["status"] == "admitted"
+
+    # Found again by another worker, whose death of it counts for nothing.
+    other = shop.start("worker", "--grace", "100ms")
+    shop.wait_entered("stuck")
+    other.terminate()
+    other.communicate(timeout=60)
+    shown = shop.show("a")
+    assert [lost["how"] for lost in shown["lost_deliveries"]] == ["handed back"]
+    assert shown["problem"] is None or shown["problem"]["code"] == "SLOW_CODE"

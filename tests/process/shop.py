@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import textwrap
 from pathlib import Path
 
 from tests.kill.scene import Scene
+from yieldstar_cli.errors import DatabaseBusy
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 #: `enter` announces itself on one pipe and waits for a line on another.
 MODULE = '''
@@ -94,6 +98,20 @@ class Shop(Scene):
         """Let the step in that worker return `answer`."""
         with open(self.folder / f"{name}.{pid}.go", "w") as pipe:
             pipe.write(answer)
+
+    def stop_at_rest(self, worker: subprocess.Popen[str]) -> None:
+        """SIGSTOP a worker outside a transaction: within one it would lock the file for all."""
+        while True:
+            worker.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
+            storage = SqliteStorage(self.folder / "ys.db", busy_timeout_ms=200)
+            try:
+                with storage.atomic():
+                    return
+            except DatabaseBusy:
+                worker.send_signal(signal.SIGCONT)
+            finally:
+                storage.close()
 
     def lines(self) -> list[str]:
         """What the steps noted."""

@@ -80,7 +80,7 @@ def test_a_worker_stopped_past_its_lease_can_write_nothing(shop: Shop, workers: 
     shop.ys("trigger", "gated", "--id", "a", "-p", "name=a", check=True)
     workers.append(shop.start("worker", "--lease", "1s", "-v"))
     shop.wait_entered("a")
-    workers[0].send_signal(signal.SIGSTOP)
+    shop.stop_at_rest(workers[0])
 
     workers.append(shop.start("worker", "--lease", "1s"))
     shop.let_go("a", shop.wait_entered("a"))

@@ -258,6 +258,12 @@ class _Process:
     def _late(self) -> None:
         """The loop heeds no signal; called in a thread of its own, just before the end."""
         self._say("handed back", "code that never comes to its next await is left behind")
+        # As any hand-back: it counts as no death of the execution (spec L5).
+        number = self._place.number
+        self._writer.submit(
+            lambda storage: storage.workers.stop(number, "handed back"), lambda _, error: None
+        )
+        self._writer.close()
 
     def _grace_over(self) -> None:
         """Hand back what has not ended: claimable once this process is gone (spec K2)."""

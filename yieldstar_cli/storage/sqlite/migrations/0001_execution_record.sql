@@ -14,12 +14,8 @@ CREATE TABLE executions (
     workflow_id     TEXT    NOT NULL,
     version         INTEGER NOT NULL,
     format          INTEGER NOT NULL,
-    params          TEXT    NOT NULL,
-    context         TEXT    NOT NULL,
     status          TEXT    NOT NULL
                     CHECK (status IN ('admitted', 'suspended', 'completed', 'failed', 'cancelled')),
-    -- completed: the result; failed: the error; cancelled: the reason
-    outcome         TEXT,
     admitted_at     INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
     admission_nonce BLOB    NOT NULL,
@@ -44,7 +40,6 @@ CREATE TABLE executions (
     held_until      INTEGER,
     held_code       TEXT,
     held_module     TEXT,
-    problem         TEXT,
     deaths          INTEGER NOT NULL DEFAULT 0,
     poisoned_at     INTEGER,
 
@@ -53,7 +48,14 @@ CREATE TABLE executions (
     -- resolutions in this incarnation, and the moment of the last one of all
     operations      INTEGER NOT NULL DEFAULT 0,
     last_moment     INTEGER,
+
+    -- What may be long stands last, so that nothing else is read past it.
     status_value    TEXT,
+    problem         TEXT,
+    params          TEXT    NOT NULL,
+    context         TEXT    NOT NULL,
+    -- completed: the result; failed: the error; cancelled: the reason
+    outcome         TEXT,
 
     -- From when it may be claimed; NULL while it may not. Derived, so it cannot disagree.
     claim_at        INTEGER GENERATED ALWAYS AS (
