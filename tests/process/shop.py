@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import textwrap
@@ -90,9 +91,15 @@ class Shop(Scene):
         os.mkfifo(self.folder / f"{name}.entered")
 
     def wait_entered(self, name: str) -> int:
-        """Block until the step has begun; returns the worker's pid."""
-        with open(self.folder / f"{name}.entered") as pipe:
-            return int(pipe.read())
+        """Block until the step has begun, a minute at most; returns the worker's pid."""
+        pipe = os.open(self.folder / f"{name}.entered", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            waiting = select.poll()
+            waiting.register(pipe, select.POLLIN)
+            assert waiting.poll(60_000), f"nobody entered {name}: {self.ys('doctor').stdout}"
+            return int(os.read(pipe, 100))
+        finally:
+            os.close(pipe)
 
     def let_go(self, name: str, pid: int, answer: str = "done") -> None:
         """Let the step in that worker return `answer`."""
