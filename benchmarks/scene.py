@@ -157,6 +157,8 @@ class Scene:
     def numbers(self, query: str) -> tuple[int, ...]:
         """The one row of whole numbers that `query` answers."""
         connection = apsw.Connection(str(self.db), flags=apsw.SQLITE_OPEN_READONLY)
+        # A reader waits, too, while the last one out folds the log into the file.
+        connection.set_busy_timeout(10_000)
         try:
             row = connection.execute(query).fetchone()
             assert row is not None, f"no row: {query}"
