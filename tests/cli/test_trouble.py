@@ -165,16 +165,14 @@ def test_many_triggers_of_one_id_admit_one(shop: Shop, charge_order: Place) -> N
 
 SLOW = '''
 import os
-import time
 
 from yieldstar_cli import Step, workflow
 
 
 def hold() -> str:
     os.close(os.open("begun", os.O_CREAT))
-    while not os.path.exists("go"):
-        time.sleep(0.005)
-    return "went"
+    with open("go") as pipe:
+        return pipe.read()
 
 
 @workflow
@@ -190,6 +188,7 @@ def working(shop: Shop) -> Iterator[subprocess.Popen[bytes]]:
     shop.module("slow.py", SLOW)
     shop.clock.set(SystemClock().now_ms())
     assert shop.process("trigger", "slow", "--id", "s").code == 0
+    os.mkfifo(shop.root / "go")
     process = subprocess.Popen(
         [sys.executable, "-m", "yieldstar_cli", "worker"],
         cwd=shop.root,
@@ -198,7 +197,6 @@ def working(shop: Shop) -> Iterator[subprocess.Popen[bytes]]:
     )
     _until(lambda: (shop.root / "begun").exists())
     yield process
-    (shop.root / "go").touch()
     process.kill()
     process.wait()
 
@@ -241,7 +239,8 @@ def test_a_killed_worker_is_seen_at_once_and_the_next_one_goes_on(
     assert "delivery expired" in shop.screen("show", "s").out
     assert shop.ys("list", "--running", "-q").out == ""
     assert "is dead" in shop.screen("explain", "s").out
-    (shop.root / "go").touch()
+    (shop.root / "go").unlink()
+    (shop.root / "go").write_text("went")
     assert shop.process("worker", "--until-idle").code == 0
     assert shop.process("show", "s", "--result").out == '"went"\n'
 
