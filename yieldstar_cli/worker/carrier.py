@@ -20,7 +20,6 @@ from yieldstar_cli.model import (
     Failed,
     Kind,
     Outcome,
-    Retry,
     Round,
     Suspended,
     Wait,
@@ -410,11 +409,6 @@ class Carrier:
         """The open operations as last recorded."""
         return self._waits
 
-    @property
-    def idle(self) -> bool:
-        """True while no step of it runs and no commit is under way."""
-        return not self._tries.running and not self._committing
-
     # --- talk --------------------------------------------------------------------------------
 
     def _say_attempt(
@@ -444,4 +438,4 @@ class Carrier:
         )
 
 
-__all__ = ["Carrier", "Host", "Retry"]
+__all__ = ["Carrier", "Host"]

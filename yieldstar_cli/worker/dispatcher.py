@@ -48,8 +48,6 @@ class Limits:
     backlog: int = 64
     #: Deaths while alone after which an execution is parked as poisoned (spec L5).
     deaths: int = 5
-    #: How often others' commits are looked for, in milliseconds.
-    look_ms: int = 10
 
 
 @dataclass(slots=True)

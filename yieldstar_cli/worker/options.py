@@ -35,8 +35,6 @@ class WorkerOptions:
     #: How long a claim stands without renewal.
     lease_ms: int | None = None
     name: str | None = None
-    #: Leave cleanly after this many deliveries.
-    max_executions: int | None = None
     #: Deliver this one execution alone and end (spec L5); used between our own processes only.
     alone: str | None = None
     #: Tells people and programs what happens; called on the worker's loop thread.

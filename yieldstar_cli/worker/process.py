@@ -210,13 +210,7 @@ class _Process:
         """Nothing is under way and nothing is due now."""
         if self._dispatcher.busy or self._suspects:
             return
-        limit = self._options.max_executions
-        if (
-            self._ending
-            or self._options.alone is not None
-            or self._options.once
-            or (limit is not None and self._dispatcher.delivered >= limit)
-        ):
+        if self._ending or self._options.alone is not None or self._options.once:
             self._done = True
         elif self._options.until_idle:
             due = self._dispatcher.next_due()
