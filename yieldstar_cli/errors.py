@@ -79,6 +79,31 @@ class InvalidParams(ExecutionAdmissionError):
     code = "INVALID_PARAMS"
 
 
+class InvalidMessageEvent(YieldstarError):
+    """A message cannot be stored as it is: its queue, key or value (spec M1, V1)."""
+
+    code = "INVALID_MESSAGE"
+    exit_code = 5
+
+
+class ExecutionTerminal(YieldstarError):
+    """The execution has ended: nothing can be sent to it or asked of it (spec M1)."""
+
+    code = "EXECUTION_TERMINAL"
+    exit_code = 6
+
+    def __init__(
+        self, execution_id: str, status: str, *, why: Sequence[str] = (), remedy: Sequence[str] = ()
+    ) -> None:
+        super().__init__(
+            f"execution {execution_id!r} has ended: {status}",
+            why=why or ("Nothing was changed.",),
+            remedy=remedy or (f"ys show {execution_id}",),
+        )
+        self.execution_id = execution_id
+        self.status = status
+
+
 # --- looking things up ---------------------------------------------------------------------
 
 
@@ -301,6 +326,28 @@ class RetryableError(WorkflowError):
         super().__init__(message)
         self.attempts = attempts
         self.retry_in = retry_in
+
+
+class ChildFailed(WorkflowError):
+    """The awaited execution failed; `__cause__` is its error as this module can name it (C4)."""
+
+    def __init__(self, message: str, execution_id: str = "", error_name: str = "") -> None:
+        super().__init__(message)
+        self.execution_id = execution_id
+        #: The class name of the child's error.
+        self.error_name = error_name
+
+
+class ChildCancelled(ChildFailed):
+    """The awaited execution was cancelled (spec C4)."""
+
+
+class OutcomePruned(WorkflowError):
+    """The awaited execution has ended, and its outcome is no longer kept (spec C2)."""
+
+
+class InvalidMessage(WorkflowError):
+    """A message did not fit the type that it was awaited as; it is consumed (spec M2)."""
 
 
 class Cancelled(BaseException):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
 WakeAnswer = Literal["requested", "ignored"]
+#: What became of a message: see spec M1.
+SendAnswer = Literal["delivered", "buffered", "refused"]
+#: What became of a wish to cancel: asked for, ended at once, or too late (spec C6).
+CancelAnswer = Literal["requested", "cancelled", "ignored"]
+#: Whether a mark was set or lifted, or already was as asked (spec E14).
+PauseAnswer = Literal["paused", "resumed", "unchanged", "ignored"]
 
 #: The history format that this program writes (spec R11).
 HISTORY_FORMAT = 1
@@ -58,7 +65,17 @@ class CancelledOutcome:
     reason: str | None = None
 
 
-Outcome = Suspended | Completed | Failed | CancelledOutcome
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """The function continued as new: the next incarnation begins with these params (spec C7)."""
+
+    #: JSON text, validated by whoever made it.
+    params: str
+    #: The version of the workflow that the next incarnation runs (spec R11).
+    version: int
+
+
+Outcome = Suspended | Completed | Failed | CancelledOutcome | Continued
 TerminalOutcome = Completed | Failed | CancelledOutcome
 
 
@@ -83,6 +100,29 @@ class Held:
     since_at: int
     until_at: int | None
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Not claimed until it is resumed (spec E14)."""
+
+    #: "execution", "workflow" or "all".
+    scope: str
+    by: str
+    at: int
+    reason: str | None = None
+    #: The workflow's name under scope "workflow".
+    workflow_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody asked for the execution to be cancelled (spec C6)."""
+
+    at: int
+    reason: str | None = None
+    #: True once a delivery has recorded it: the function was told.
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +195,14 @@ class ExecutionRecord:
     started_at: int | None
     #: Number of resolutions in this incarnation.
     operations: int
+    #: Who started it, or None; a detached child goes on when its parent ends (spec C4).
+    parent_execution_id: str | None = None
+    detached: bool = False
+    cancel: CancelRequested | None = None
+    #: The mark on itself, else on its workflow, else on the file (spec E14).
+    paused: Paused | None = None
+    #: It goes on at a worker that has one of these tags (spec O5).
+    needs: tuple[str, ...] = ()
 
     @property
     def params(self) -> object:
@@ -183,6 +231,24 @@ class Kind(StrEnum):
     POLL = "poll"
     TIMER = "timer"
     PATCH = "patch"
+    #: The next message of a queue, or the next batch.
+    MESSAGE = "message"
+    MESSAGES = "messages"
+    #: Reads of a queue that never wait.
+    TRY_MESSAGE = "try-message"
+    QUEUE_DEPTH = "queue-depth"
+    #: A child's admission; the end of any execution that is awaited; a look at one.
+    START = "start"
+    CHILD = "child"
+    STATUS = "status"
+    #: What goes out to other executions.
+    SEND = "send"
+    WAKE = "wake"
+    CANCEL_CHILD = "cancel-child"
+    #: A step that runs after the function has ended.
+    DEFER = "defer"
+    #: The request to cancel this execution reached its function (spec C6).
+    CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +308,17 @@ class Wait:
     since_at: int
     #: Its moment, for timers and retry pauses; None for a step that runs or is to run.
     due_at: int | None
-    #: "waiting", "retrying" or "running".
+    #: "waiting", "retrying", or "tagged" for a step that this worker lacks the tag for.
     state: str
     attempt: int = 1
+    #: Where it stands among the open ones: those awaited earlier come first.
+    position: int = 0
+    #: The queue of a message wait.
+    queue: str | None = None
+    #: The execution whose end is awaited.
+    target: str | None = None
+    #: The tag that the step asks for (spec O5).
+    tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +331,62 @@ class LogLine:
     text: str
 
 
+# --- what goes out to other executions -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Admit a child (spec C3). Its entry's value is null, or says why it was refused."""
+
+    step_key: str
+    at: int
+    execution_id: str
+    workflow_id: str
+    version: int
+    #: JSON text, validated by whoever made it.
+    params: str
+    detached: bool = False
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message (spec M1). Its entry's value is the answer, as a JSON string."""
+
+    step_key: str
+    at: int
+    execution_id: str
+    queue: str
+    #: JSON text.
+    value: str
+    ttl_ms: int
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WakeOther:
+    """Request a wake (spec E6). Its entry's value is the answer, or "not_found"."""
+
+    step_key: str
+    at: int
+    execution_id: str
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOther:
+    """Ask for a child to be cancelled (spec C4). Its entry's value is the answer."""
+
+    step_key: str
+    at: int
+    execution_id: str
+    reason: str | None = None
+    withdrawn: bool = False
+
+
+Action = Start | Send | WakeOther | CancelOther
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """What one round of a delivery writes, in one transaction (spec R4)."""
@@ -266,8 +396,19 @@ class Round:
     logs: tuple[LogLine, ...] = ()
     #: JSON text; None leaves the recorded one.
     status_value: str | None = None
-    #: The open operations after this round; None leaves the recorded ones.
-    waits: tuple[Wait, ...] | None = None
+    #: Open operations that are new or have changed; the others stay as recorded.
+    waits: tuple[Wait, ...] = ()
+    #: Kind and key of those that are open no more.
+    unwait: tuple[tuple[str, str], ...] = ()
+    #: Numbers of the messages that `entries` took, and of those that did not fit their type.
+    consumed: tuple[int, ...] = ()
+    invalid: tuple[int, ...] = ()
+    #: Done in this transaction, after `entries`; each adds an entry of its own, in this order.
+    actions: tuple[Action, ...] = ()
+    #: The request to cancel is among `entries` (spec C6).
+    told: bool = False
+    #: With a suspension: tags, one of which a worker needs to go on (spec O5).
+    needs: tuple[str, ...] = ()
     #: None keeps the delivery open.
     outcome: Outcome | None = None
 
@@ -279,9 +420,96 @@ class Round:
             or self.attempts
             or self.logs
             or self.status_value is not None
-            or self.waits is not None
+            or self.waits
+            or self.unwait
+            or self.actions
+            or self.invalid
             or self.outcome is not None
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What came of a round."""
+
+    #: The outcome that now stands; None while the delivery goes on.
+    outcome: Outcome | None = None
+    #: What the round's actions added to the history, after the round's own entries.
+    entries: tuple[Entry, ...] = ()
+    #: An open wait is ready, or a request to cancel is there: look before anything starts. A round
+    #: that asked to suspend is then recorded without suspending (spec R10).
+    ready: bool = False
+
+
+# --- what a look finds -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message that nobody has read (spec M1)."""
+
+    number: int
+    queue: str
+    at: int
+    #: JSON text.
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An awaited execution that is terminal, or that does not exist (`outcome` None)."""
+
+    step_key: str
+    execution_id: str
+    #: When it became terminal.
+    at: int
+    outcome: TerminalOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is ready for one open delivery; reading it changes nothing (spec R4)."""
+
+    arrived: tuple[Arrived, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    #: A request to cancel that no delivery has recorded yet.
+    cancel: CancelRequested | None = None
+    paused: bool = False
+    #: How many messages wait, by queue; how executions stand, by ID (None: there is none).
+    depths: Mapping[str, int] = field(default_factory=dict)
+    statuses: Mapping[str, tuple[str, TerminalOutcome | None] | None] = field(default_factory=dict)
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message and its fate, for people (spec M1-M3)."""
+
+    number: int
+    queue: str
+    idempotency_key: str | None
+    #: "waiting", "consumed", "invalid", "buffered" or "expired".
+    state: str
+    sent_at: int
+    #: When a buffered one expires or has expired.
+    expires_at: int | None
+    consumed_at: int | None
+    #: JSON text.
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """An incarnation that has ended and is still kept (spec C7)."""
+
+    incarnation: int
+    version: int
+    params_json: str
+    started_at: int | None
+    ended_at: int
+    operations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +566,8 @@ class WorkerRow:
     broken: tuple[tuple[str, str], ...]
     #: True for the process of its own in which a suspect runs (spec L5).
     alone: bool = False
+    #: What it was started with (spec O5).
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +584,8 @@ class WorkflowInfo:
     params_schema: str
     result_schema: str
     retry: str | None = None
+    #: What a worker must be started with to run it (spec O5).
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,23 @@ from typing import Any, Protocol, TypeVar
 
 from yieldstar_cli.model import (
     Attempt,
+    CancelAnswer,
     Claimed,
     Delivery,
     Entry,
     ExecutionRecord,
+    Incarnation,
     LogLine,
+    Look,
     LostDelivery,
+    Message,
     ModuleInfo,
     Outcome,
+    Paused,
+    PauseAnswer,
+    Recorded,
     Round,
+    SendAnswer,
     TerminalOutcome,
     Wait,
     WakeAnswer,
@@ -73,12 +81,13 @@ class Executions(Protocol):
         *,
         limit: int | None = None,
         workflows: Iterable[tuple[str, int]] | None = None,
+        tags: Sequence[str] = (),
         worker: int | None = None,
     ) -> list[Delivery]:
         """Claim what is due at `now`, oldest due first, each execution once, each a new token.
 
-        Not returned: held, poisoned, or under a live delivery. `workflows`, pairs of name and
-        version, and `limit` only narrow it. Without `worker` the claim stands under a lease of
+        Not returned: held, poisoned, paused, or under a live delivery. `workflows`, pairs of name
+        and version, and `limit` only narrow it; `tags` adds what needs one of them (spec O5). Without `worker` the claim stands under a lease of
         the adapter's own, `redelivery_ms` from `now`. Source: RFC 001, Wakes; spec E7, E8.
         """
         ...
@@ -130,21 +139,49 @@ class Deliveries(Protocol):
         workflows: Sequence[tuple[str, int]],
         suspects: bool = False,
         only: str | None = None,
+        tags: Sequence[str] = (),
         known: Callable[[int, int], int] | None = None,
     ) -> list[Claimed]:
         """As `claim_due`, with all that a driver needs.
 
         Suspects (two or more counted deaths, spec L5) are claimed only with `suspects`, and
         nothing else is then. `only` names the one execution to claim. `known(number,
-        incarnation)` says how many leading history entries the caller has already (a resident).
+        incarnation)` says how many leading history entries the caller has already (a resident);
+        where it has some, the open waits are not read either. With `tags` an execution that needs
+        one of them is due for this worker at once (spec O5).
         """
         ...
 
-    def record(self, delivery: Delivery, changes: Round) -> Outcome | None:
+    def record(self, delivery: Delivery, changes: Round) -> Recorded:
         """Write one round, checked against the token; with an outcome, also acknowledge.
 
-        Returns the recorded outcome where the round has one, or where the record has become
-        terminal meanwhile (then nothing is written); else None. Raises StaleDelivery.
+        Answers the outcome where the round had one, or where the record has become terminal
+        meanwhile (then nothing is written). A round that asks to suspend while a wait is ready
+        is written and not suspended: `ready` says so. Whoever waits for this execution is woken
+        by the same transaction as its end, and its linked children are asked to cancel (spec C2,
+        C4). Raises StaleDelivery.
+        """
+        ...
+
+    def look(
+        self,
+        delivery: Delivery,
+        *,
+        queues: Mapping[str, tuple[int, int]],
+        depths: Sequence[str] = (),
+        statuses: Sequence[str] = (),
+    ) -> Look:
+        """What is ready for an open delivery. Reads only (spec R4).
+
+        `queues` maps each awaited queue to the number of the last message taken from it and how
+        many more are wanted. `depths` names queues to count, `statuses` executions to ask about.
+        """
+        ...
+
+    def nudged(self, worker: int) -> list[tuple[int, int]]:
+        """The open deliveries of `worker` that something has happened for since their claim.
+
+        Pairs of the execution's number and a count that rises with each happening. Reads only.
         """
         ...
 
@@ -158,6 +195,7 @@ class Deliveries(Protocol):
         *,
         suspects: bool = False,
         worker: int | None = None,
+        tags: Sequence[str] = (),
     ) -> int | None:
         """The earliest moment at which `claim` would find something, or None. Reads only.
 
@@ -196,11 +234,12 @@ class Reader(Protocol):
         limit: int | None = 20,
         offset: int = 0,
         payloads: bool = True,
+        awaiting: str | None = None,
     ) -> list[ExecutionRecord]:
         """Records by filter, unfinished first unless `sort` says otherwise.
 
         `sort` is "updated", "due", "admitted" or "took". `where` compares params: key to text.
-        Without `payloads` params, context and results are left out, so that size costs nothing.
+        `awaiting` names a queue that it waits on. Without `payloads` params, context and results are left out, so that size costs nothing.
         """
         ...
 
@@ -237,6 +276,94 @@ class Reader(Protocol):
         ...
 
 
+class Inbox(Protocol):
+    """Messages to executions (spec M1-M4)."""
+
+    def send(
+        self,
+        execution_id: str,
+        queue: str,
+        value: str,
+        *,
+        ttl_ms: int,
+        idempotency_key: str | None = None,
+    ) -> SendAnswer:
+        """Send `value`, JSON text, to a queue of an execution.
+
+        "delivered" where the record exists, and it is woken if it waits on that queue;
+        "buffered" where it does not exist yet, for `ttl_ms`; "refused", nothing stored, where it
+        has ended. A second message with the same key is answered like the first and not stored.
+        Raises InvalidMessageEvent for a name, key or value that cannot be stored.
+        """
+        ...
+
+    def messages(
+        self, execution_id: str, *, queue: str | None = None, limit: int | None = None
+    ) -> list[Message]:
+        """Messages of an execution with their fate, in the order sent; reads only.
+
+        The newest `limit`. Read ones without a key are kept up to the last 100.
+        """
+        ...
+
+
+class Steering(Protocol):
+    """What people do to executions from outside (spec C6, E14)."""
+
+    def cancel(
+        self, execution_id: str, *, reason: str | None = None, now: bool = False
+    ) -> CancelAnswer:
+        """Ask for a cancellation, or end the execution at once with `now`.
+
+        "requested": its next delivery tells the function (again: unchanged, the first reason
+        stays); "cancelled": it is terminal now, since it never began or `now` was given, and so
+        are (with `now`) its linked children; "ignored": it had ended. Raises ExecutionNotFound.
+        """
+        ...
+
+    def pause(
+        self,
+        *,
+        execution_id: str | None = None,
+        workflow_id: str | None = None,
+        by: str,
+        reason: str | None = None,
+    ) -> PauseAnswer:
+        """Mark one execution, one workflow, or (neither given) the whole file as paused.
+
+        "ignored" for an execution that has ended. Raises ExecutionNotFound.
+        """
+        ...
+
+    def resume(
+        self, *, execution_id: str | None = None, workflow_id: str | None = None
+    ) -> PauseAnswer:
+        """Take that mark away. Raises ExecutionNotFound."""
+        ...
+
+    def pauses(self) -> list[Paused]:
+        """The marks on workflows and on the file; reads only."""
+        ...
+
+
+class Family(Protocol):
+    """Who started whom, and what an execution was before (spec C2, C7). Never writes."""
+
+    def children(
+        self, number: int, *, statuses: Sequence[str] | None = None, limit: int | None = None
+    ) -> list[ExecutionRecord]:
+        """The children of an execution, in the order admitted; without params and results."""
+        ...
+
+    def child_counts(self, number: int) -> dict[tuple[str, str], int]:
+        """How many children there are by workflow and status."""
+        ...
+
+    def incarnations(self, number: int) -> list[Incarnation]:
+        """The earlier incarnations that are still kept, oldest first."""
+        ...
+
+
 class Workers(Protocol):
     """Workers and their leases (spec L1, L3, L5)."""
 
@@ -262,8 +389,9 @@ class Workers(Protocol):
         worker: int,
         workflows: Sequence[tuple[str, int]],
         broken: Sequence[tuple[str, str]],
+        tags: Sequence[str] = (),
     ) -> None:
-        """Say what this worker has loaded and what did not load."""
+        """Say what this worker has loaded, what did not load, and what it was started with."""
         ...
 
     def renew(self, worker: int, lease_until_at: int) -> bool:
@@ -315,6 +443,12 @@ class Storage(Protocol):
     @property
     def reader(self) -> Reader: ...
     @property
+    def inbox(self) -> Inbox: ...
+    @property
+    def steering(self) -> Steering: ...
+    @property
+    def family(self) -> Family: ...
+    @property
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
@@ -361,8 +495,11 @@ __all__ = [
     "Catalog",
     "Deliveries",
     "Executions",
+    "Family",
+    "Inbox",
     "Reader",
     "Reply",
+    "Steering",
     "Storage",
     "TerminalOutcome",
     "Workers",
