@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.this_step import ThisStep, this_step
     from yieldstar_cli.errors import (
         Cancelled,
+        ChildCancelled,
+        ChildFailed,
         ExecutionAdmissionError,
         ExecutionCancelled,
         ExecutionFailed,
         ExecutionIdConflict,
         ExecutionNotFound,
+        ExecutionTerminal,
         Fatal,
         InvalidExecutionEvent,
+        InvalidMessage,
+        InvalidMessageEvent,
         InvalidParams,
+        OutcomePruned,
         RetryableError,
         StepFailed,
         StepTimeout,
@@ -35,11 +41,13 @@ if TYPE_CHECKING:
         WorkflowError,
         YieldstarError,
     )
-    from yieldstar_cli.model import ExecutionRecord
+    from yieldstar_cli.model import ExecutionRecord, Message
     from yieldstar_cli.runtime import Runtime, open_runtime
 
 __all__ = [
     "Cancelled",
+    "ChildCancelled",
+    "ChildFailed",
     "ExecutionAdmissionError",
     "ExecutionCancelled",
     "ExecutionFailed",
@@ -47,10 +55,15 @@ __all__ = [
     "ExecutionNotFound",
     "ExecutionRecord",
     "ExecutionRef",
+    "ExecutionTerminal",
     "Fatal",
     "Handle",
     "InvalidExecutionEvent",
+    "InvalidMessage",
+    "InvalidMessageEvent",
     "InvalidParams",
+    "Message",
+    "OutcomePruned",
     "RetryPolicy",
     "RetryableError",
     "Runtime",
@@ -75,6 +88,7 @@ _HOMES = {
     "ExecutionRecord": "model",
     "ExecutionRef": "awaiting",
     "Handle": "engine.operations",
+    "Message": "model",
     "RetryPolicy": "engine.retry",
     "Runtime": "runtime",
     "Step": "engine.step",

@@ -72,7 +72,7 @@ class Target:
             return {} if value is None else value
         if self.info is not None and not isinstance(value, type_):
             # The type is the cache's or the module's own: a caller's instances are not of it.
-            value = _opened(value)
+            value = opened(value)
         made = params.validate(type_, value)
         try:
             text = codec.encode(made, type_, place="params", limit=limit or codec.MAX_VALUE)
@@ -229,19 +229,19 @@ def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None
     return registry.definitions.get(key)
 
 
-def _opened(value: object) -> object:
-    """Structs and dataclasses as mappings of their fields, at any depth."""
+def opened(value: object) -> object:
+    """`value` with Structs and dataclasses as mappings of their fields, at any depth."""
     if not isinstance(value, type) and is_dataclass(value):
-        return {field.name: _opened(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: opened(getattr(value, field.name)) for field in fields(value)}
     names = getattr(value, "__struct_fields__", None)
     if names is not None and not isinstance(value, type):
         encoded = getattr(value, "__struct_encode_fields__", names)
         return {
-            shown: _opened(getattr(value, name)) for name, shown in zip(names, encoded, strict=True)
+            shown: opened(getattr(value, name)) for name, shown in zip(names, encoded, strict=True)
         }
     if isinstance(value, Mapping):
-        return {key: _opened(part) for key, part in value.items()}
-    return [_opened(part) for part in value] if type(value) is list else value
+        return {key: opened(part) for key, part in value.items()}
+    return [opened(part) for part in value] if type(value) is list else value
 
 
 def _twice(workflow_id: str, places: Sequence[WorkflowInfo]) -> WorkflowImportFailed:

@@ -1,69 +1,41 @@
-"""The Python SDK: chooses the storage adapter, and triggers, reads, awaits and wakes (spec K10)."""
+"""The Python SDK: triggers, reads and awaits executions, sends to them and steers them (K10)."""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from yieldstar_cli import clock as time
 from yieldstar_cli.awaiting import ExecutionRef, Moment, Pause, moment_of, result_of, timeout_ms
 from yieldstar_cli.engine.retry import Span
-from yieldstar_cli.engine.scope import in_workflow_body
-from yieldstar_cli.errors import (
-    CommitUnknown,
-    ExecutionNotFound,
-    MisplacedCall,
-    NoDatabase,
-    StorageError,
-    UsageError,
-    WaitTimeout,
+from yieldstar_cli.errors import WaitTimeout
+from yieldstar_cli.model import (
+    CancelAnswer,
+    ExecutionRecord,
+    Message,
+    PauseAnswer,
+    SendAnswer,
+    WakeAnswer,
 )
-from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.model import ExecutionRecord, WakeAnswer
-from yieldstar_cli.project import Project, find_project
+from yieldstar_cli.project import find_project
+from yieldstar_cli.runtime_session import Session, open_storage, refuse_in_workflow, ring_workers
+from yieldstar_cli.runtime_words import message_text, one_scope, ttl_ms, user_name
 from yieldstar_cli.trust import Trust
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.authoring import Workflow
-    from yieldstar_cli.storage.contract import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Runtime:
+class Runtime(Session):
     """One open database, for programs: synchronous, thread-safe, a context manager.
 
     Made by `open_runtime`. Calls raise the errors of `errors.py`; all but those about a commit
     of unknown fate leave everything as it was. Source: spec K10.
     """
-
-    def __init__(
-        self,
-        storage: Storage,
-        project: Project,
-        *,
-        trust: Trust | None = None,
-        clock: time.Clock | None = None,
-        rest: Callable[[float], object] | None = None,
-    ) -> None:
-        self._storage = storage
-        self._project = project
-        self._trust = trust or Trust()
-        self._clock = clock or time.SystemClock()
-        self._rest = rest or threading.Event().wait
-        self._lock = threading.Lock()
-        self._closed = False
-        self._doubtful = False
-
-    @property
-    def project(self) -> Project:
-        """Where this runtime works."""
-        return self._project
 
     @overload
     def trigger(
@@ -185,55 +157,93 @@ class Runtime:
             ring_workers(storage, self._project.db)
             return answer
 
-    def close(self) -> None:
-        """Close the database; again is harmless."""
-        with self._lock:
-            self._closed = True
-            self._storage.close()
+    def send(
+        self,
+        execution: str | ExecutionRef[Any],
+        queue: str,
+        value: object,
+        *,
+        idempotency_key: str | None = None,
+        ttl: Span | None = None,
+    ) -> SendAnswer:
+        """Send a message to a queue of an execution, whether or not it waits there.
 
-    def __enter__(self) -> Runtime:
-        return self
+        Answers "delivered"; "buffered" where there is no such execution yet, for `ttl` (default:
+        the project's, a day); "refused" where it has ended, and nothing is stored. A second
+        message with the same `idempotency_key` is answered alike and not stored. Raises
+        InvalidMessageEvent for what cannot be stored. Source: spec M1, M3, V1.
+        """
+        settings = self._project.settings
+        text = message_text(value, settings.max_value)
+        kept = settings.message_ttl_ms if ttl is None else ttl_ms(ttl)
+        with self._working() as storage:
+            answer = storage.inbox.send(
+                str(execution), queue, text, ttl_ms=kept, idempotency_key=idempotency_key
+            )
+            ring_workers(storage, self._project.db)
+            return answer
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def messages(
+        self, execution: str | ExecutionRef[Any], queue: str | None = None
+    ) -> list[Message]:
+        """The messages of an execution, or of one queue of it, with their fate, as sent (M1)."""
+        with self._working() as storage:
+            return storage.inbox.messages(str(execution), queue=queue)
 
-    @contextmanager
-    def _working(self) -> Iterator[Storage]:
-        """The connection, for one thread at a time."""
-        _refuse_in_workflow()
-        with self._lock:
-            if self._closed:
-                raise UsageError("this runtime is closed", remedy=("open_runtime()",))
-            if self._doubtful:
-                self._settle()
-            try:
-                yield self._storage
-            except CommitUnknown:
-                self._doubtful = True
-                raise
+    def cancel(
+        self, execution: str | ExecutionRef[Any], *, reason: str | None = None, now: bool = False
+    ) -> CancelAnswer:
+        """Ask for an execution to be cancelled; with `now` it ends at once, without clean-up.
 
-    def _settle(self) -> None:
-        """Open the file afresh: after a commit of unknown fate nothing in memory is believed."""
-        with suppress(StorageError, CommitUnknown):
-            self._storage.close()
-        self._storage = open_storage(self._project, trust=self._trust, settle=True)
-        self._doubtful = False
+        "requested": its function gets `Cancelled` at its await; "cancelled": it has ended now;
+        "ignored": it had. Raises ExecutionNotFound. Source: spec C6.
+        """
+        with self._working() as storage:
+            self._found(storage, str(execution))
+            answer = storage.steering.cancel(str(execution), reason=reason, now=now)
+            ring_workers(storage, self._project.db)
+            return answer
 
-    def _found(self, storage: Storage, execution_id: str) -> ExecutionRecord:
-        record = storage.executions.get(execution_id)
-        if record is not None:
-            return record
-        near = storage.reader.nearest_ids(execution_id)
-        why = (f"Did you mean {', '.join(near)}?",) if near else ()
-        raise ExecutionNotFound(execution_id, why=why)
+    def pause(
+        self,
+        execution: str | ExecutionRef[Any] | None = None,
+        *,
+        workflow: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> PauseAnswer:
+        """Begin no more deliveries of an execution, of a workflow, or (neither given) of any.
 
+        Steps that run end. `by` is who asks, by default the user. Answers "paused", "unchanged",
+        or "ignored" for one that has ended. Raises ExecutionNotFound. Source: spec E14.
+        """
+        execution_id = one_scope(execution, workflow)
+        with self._working() as storage:
+            if execution_id is not None:
+                self._found(storage, execution_id)
+            answer = storage.steering.pause(
+                execution_id=execution_id,
+                workflow_id=workflow,
+                by=user_name() if by is None else by,
+                reason=reason,
+            )
+            ring_workers(storage, self._project.db)
+            return answer
 
-def _refuse_in_workflow() -> None:
-    if in_workflow_body.get():
-        raise MisplacedCall(
-            "a Runtime was used in a workflow function, where a replay would use it again",
-            remedy="call it in a step: await step.run(fn, …)",
-        )
+    def resume(
+        self, execution: str | ExecutionRef[Any] | None = None, *, workflow: str | None = None
+    ) -> PauseAnswer:
+        """Take that mark away: "resumed", "unchanged" or "ignored". Raises ExecutionNotFound.
+
+        What is paused twice, by itself and with its workflow, is so until both are resumed.
+        """
+        execution_id = one_scope(execution, workflow)
+        with self._working() as storage:
+            if execution_id is not None:
+                self._found(storage, execution_id)
+            answer = storage.steering.resume(execution_id=execution_id, workflow_id=workflow)
+            ring_workers(storage, self._project.db)
+            return answer
 
 
 def open_runtime(
@@ -247,60 +257,10 @@ def open_runtime(
     `db` and `workflows` name others than the project's, as `--db` and `--workflows` do, and
     `trust_dirs` as `--trust-dir` does. Raises the StorageError family, UntrustedPath, UsageError.
     """
-    _refuse_in_workflow()
+    refuse_in_workflow()
     project = find_project(db=db, workflows=workflows)
     trust = Trust(tuple(Path(os.path.realpath(directory)) for directory in trust_dirs))
     return Runtime(open_storage(project, create=True, trust=trust), project, trust=trust)
 
 
-def ring_workers(storage: Storage, database: Path) -> None:
-    """Tell the living workers that something became due; never an error (spec K3)."""
-    from yieldstar_cli.doorbell import ring
-
-    with suppress(StorageError):
-        slots = [row.slot for row in storage.workers.all(living=True)]
-        if slots:
-            ring(os.path.realpath(database), slots)
-
-
-def open_storage(
-    project: Project,
-    *,
-    create: bool = False,
-    readonly: bool = False,
-    trust: Trust | None = None,
-    clock: time.Clock | None = None,
-    chance: Chance | None = None,
-    busy_timeout_ms: int | None = None,
-    settle: bool = False,
-) -> Storage:
-    """The project's database, checked and open.
-
-    Only with `create`, and only where the project allows it, is it made. `settle` makes sure
-    that what is read is on the disk. Raises NoDatabase, UntrustedPath, the other StorageErrors,
-    and CommitUnknown where it cannot be settled. Source: spec K5, K8.
-    """
-    from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS
-    from yieldstar_cli.storage.sqlite.storage import SqliteStorage
-
-    there = os.path.isdir(project.db.parent)
-    if create and there and not project.may_create and not os.path.exists(project.db):
-        raise NoDatabase(
-            f"there is no project here and no database at {project.db}",
-            why=("Nothing was created.",),
-            remedy=("ys init", "--db PATH"),
-        )
-    (trust or Trust()).check_database(project.db)
-    opened = SqliteStorage(
-        project.db,
-        clock=clock or time.SystemClock(),
-        chance=chance or SystemChance(),
-        create=create and project.may_create,
-        readonly=readonly,
-        durability=project.settings.durability,
-        max_value=project.settings.max_value,
-        busy_timeout_ms=BUSY_TIMEOUT_MS if busy_timeout_ms is None else busy_timeout_ms,
-    )
-    if settle:
-        opened.settle()
-    return opened
+__all__ = ["Runtime", "open_runtime", "open_storage", "ring_workers"]
