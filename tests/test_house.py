@@ -72,6 +72,7 @@ WRITERS = {
     "attempts": {"storage.sqlite.history"},
     "waits": {"storage.sqlite.history"},
     "logs": {"storage.sqlite.history"},
+    "messages": {"storage.sqlite.inbox"},
     # The record's life, one module for each part of it: admission and wakes, claims, endings,
     # holds of faults of the code, deaths of workers.
     "executions": {
@@ -80,6 +81,7 @@ WRITERS = {
         "storage.sqlite.endings",
         "storage.sqlite.deliveries",
         "storage.sqlite.workers",
+        "storage.sqlite.inbox",
     },
     # Row 0 comes with the schema; the writer numbers its batches in its worker's row.
     "workers": {"storage.sqlite.workers", "storage.sqlite.schema", "storage.sqlite.writer"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yieldstar_cli.clock import Clock, moment_ms
@@ -26,6 +26,7 @@ from yieldstar_cli.storage.sqlite import admission, records
 from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.endings import Endings
+from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
 
 # One row is both the record and its first wake: they cannot come apart (E1).
 ADMIT = """
@@ -34,7 +35,11 @@ INSERT INTO executions (execution_id, workflow_id, version, format, params, cont
 VALUES (:execution_id, :workflow_id, :version, :format, :params, :context, 'admitted',
         :now, :now, :nonce, :seed, :at)
     ON CONFLICT (execution_id) DO NOTHING
-RETURNING n
+RETURNING n, (SELECT json_array(workflow_id, by, at, reason)
+                FROM pauses
+               WHERE workflow_id IN (:workflow_id, '')
+               ORDER BY workflow_id DESC
+               LIMIT 1)
 """
 IN_USE = "SELECT workflow_id, status FROM executions WHERE execution_id = :execution_id"
 GET = records.SELECT_RECORD + " WHERE e.execution_id = :execution_id"
@@ -77,6 +82,7 @@ class SqliteExecutions:
         db: Database,
         claims: Claims,
         endings: Endings,
+        inbox: SqliteInbox,
         *,
         clock: Clock,
         chance: Chance,
@@ -86,6 +92,7 @@ class SqliteExecutions:
         self._db = db
         self._claims = claims
         self._endings = endings
+        self._inbox = inbox
         self._clock = clock
         self._chance = chance
         self._redelivery_ms = redelivery_ms
@@ -116,23 +123,24 @@ class SqliteExecutions:
             "seed": self._chance.seed(),
         }
         with self._db.writing():
-            number = self._insert(row) if execution_id is not None else self._insert_new(row)
-        return _admitted(number, row)
+            number, mark = self._insert(row) if execution_id is not None else self._insert_new(row)
+            self._inbox.adopt(str(row["execution_id"]), number, now)
+        return _admitted(number, row, mark)
 
-    def _insert(self, row: dict[str, Any]) -> int:
+    def _insert(self, row: dict[str, Any]) -> tuple[int, str | None]:
         inserted = self._db.row(ADMIT, row)
         if inserted is None:
             found = self._db.row(IN_USE, {"execution_id": row["execution_id"]})
             assert found is not None, "the ID is in use, so its record is there"
             raise ExecutionIdConflict(str(row["execution_id"]), *found)
-        return int(inserted[0])
+        return inserted[0], inserted[1]
 
-    def _insert_new(self, row: dict[str, Any]) -> int:
+    def _insert_new(self, row: dict[str, Any]) -> tuple[int, str | None]:
         for _ in range(DRAWS):
             row["execution_id"] = f"{row['workflow_id']}-{self._chance.execution_suffix()}"
             inserted = self._db.row(ADMIT, row)
             if inserted is not None:
-                return int(inserted[0])
+                return inserted[0], inserted[1]
         raise StorageError(f"no unused execution ID was found in {DRAWS} draws")
 
     def get(self, execution_id: str) -> ExecutionRecord | None:
@@ -180,6 +188,7 @@ class SqliteExecutions:
         *,
         limit: int | None = None,
         workflows: Iterable[tuple[str, int]] | None = None,
+        tags: Sequence[str] = (),
         worker: int | None = None,
     ) -> list[Delivery]:
         """See `contract.Executions.claim_due`."""
@@ -189,6 +198,7 @@ class SqliteExecutions:
                 worker=worker or 0,
                 limit=limit,
                 workflows=None if workflows is None else list(workflows),
+                tags=tags,
             )
         return [Delivery(row.execution_id, row.token, row.number) for row in rows]
 
@@ -216,7 +226,7 @@ class SqliteExecutions:
             )
 
 
-def _admitted(number: int, row: Mapping[str, Any]) -> ExecutionRecord:
+def _admitted(number: int, row: Mapping[str, Any], mark: str | None) -> ExecutionRecord:
     """The record just stored: what `get` would answer, without asking."""
     return ExecutionRecord(
         number=number,
@@ -245,6 +255,7 @@ def _admitted(number: int, row: Mapping[str, Any]) -> ExecutionRecord:
         last_worker=None,
         started_at=None,
         operations=0,
+        paused=records.paused(None, mark),
     )
 
 

@@ -32,6 +32,8 @@ _FILTERED = """
                               AND CASE given.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'
                                        WHEN 'null' THEN 'null' ELSE CAST(given.value AS TEXT) END
                                   = wanted.value)))
+   AND (:awaiting IS NULL OR (e.status IN ('admitted', 'suspended')
+                              AND e.n IN (SELECT n FROM waits WHERE queue = :awaiting)))
 """
 _PAGE = "LIMIT :limit OFFSET :offset"
 _LATEST_FIRST = joined("ORDER BY e.updated_at DESC, e.n DESC", _PAGE)
@@ -130,6 +132,7 @@ class SqliteReader:
         limit: int | None = 20,
         offset: int = 0,
         payloads: bool = True,
+        awaiting: str | None = None,
     ) -> list[ExecutionRecord]:
         """See `contract.Reader.find`."""
         bindings = {
@@ -146,6 +149,7 @@ class SqliteReader:
             "now": self._clock.now_ms(),
             "redelivery_ms": self._redelivery_ms,
             "payloads": payloads,
+            "awaiting": awaiting,
         }
         if (sort, reverse) == ("updated", False):
             return self._latest(bindings)

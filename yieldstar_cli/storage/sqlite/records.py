@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from yieldstar_cli.errors import UndecodableRecord
 from yieldstar_cli.model import (
     CancelledOutcome,
+    CancelRequested,
     Completed,
+    Continued,
     ExecutionRecord,
     Failed,
     Held,
     LiveDelivery,
     Outcome,
+    Paused,
     Problem,
     Status,
     Suspended,
@@ -22,7 +26,8 @@ from yieldstar_cli.storage.sqlite.database import Row
 
 # Every reader of records begins with this, so that `record` finds each column in its place.
 # Claims made without a worker (row 0) have a lease each, from the moment of the claim. Params,
-# context and results, which may be large, are read only where they are asked for.
+# context and results, which may be large, are read only where they are asked for. Of the marks of
+# a pause above the execution, that of its workflow counts before that of the file (E14).
 COLUMNS = """
 SELECT e.n, e.execution_id, e.workflow_id, iif(:payloads, e.params, 'null'),
        iif(:payloads, e.context, '{}'), e.status,
@@ -31,7 +36,14 @@ SELECT e.n, e.execution_id, e.workflow_id, iif(:payloads, e.params, 'null'),
        e.version, e.format, e.status_value, e.claimed_by, e.claimed_at,
        iif(e.claimed_by = 0, e.claimed_at + :redelivery_ms, w.lease_until_at),
        e.held_since, e.held_until, e.held_code, e.poisoned_at, e.deaths, e.problem,
-       e.acked_at, e.last_worker, e.started_at, e.operations
+       e.acked_at, e.last_worker, e.started_at, e.operations,
+       (SELECT p.execution_id FROM executions AS p WHERE p.n = e.parent), e.detached,
+       e.cancel_at, e.cancel_reason, e.cancel_told, e.paused, e.needs,
+       (SELECT json_array(workflow_id, by, at, reason)
+          FROM pauses
+         WHERE workflow_id IN (e.workflow_id, '')
+         ORDER BY workflow_id DESC
+         LIMIT 1)
 """
 FROM = """
   FROM executions AS e
@@ -46,7 +58,8 @@ def record(row: Row) -> ExecutionRecord:
     (admitted_at, updated_at, due_at, covered_due_at, token, incarnation) = row[7:13]
     (version, history_format, status_value, claimed_by, claimed_at, expires_at) = row[13:19]
     (held_since, held_until, held_code, poisoned_at, deaths, problem_json) = row[19:25]
-    (acked_at, last_worker, started_at, operations) = row[25:29]
+    (acked_at, last_worker, started_at, operations, parent, detached) = row[25:31]
+    (cancel_at, cancel_reason, cancel_told, own_mark, needs, mark_above) = row[31:37]
     return ExecutionRecord(
         number=number,
         execution_id=execution_id,
@@ -78,7 +91,30 @@ def record(row: Row) -> ExecutionRecord:
         last_worker=last_worker,
         started_at=started_at,
         operations=operations,
+        parent_execution_id=parent,
+        detached=bool(detached),
+        cancel=None
+        if cancel_at is None
+        else CancelRequested(cancel_at, cancel_reason, bool(cancel_told)),
+        paused=None if Status(status).terminal else paused(own_mark, mark_above),
+        needs=() if needs is None else tuple(json.loads(needs)),
     )
+
+
+def paused(own: str | None, above: str | None) -> Paused | None:
+    """The mark that counts: the execution's own, else that of its workflow or the file (E14).
+
+    `own` is the column `paused`; `above` the row of `pauses` that counts, as a JSON array.
+    """
+    if own is not None:
+        mark: dict[str, Any] = json.loads(own)
+        return Paused("execution", str(mark["by"]), int(mark["at"]), mark.get("reason"))
+    if above is None:
+        return None
+    workflow_id, by, at, reason = json.loads(above)
+    if workflow_id:
+        return Paused("workflow", by, at, reason, workflow_id)
+    return Paused("all", by, at, reason)
 
 
 def terminal_outcome(status: str, stored: str | None) -> TerminalOutcome | None:
@@ -104,7 +140,7 @@ def _reason(stored: str | None) -> str | None:
 def stored_outcome(outcome: Outcome) -> tuple[Status, str | None]:
     """The status that `outcome` leads to, and the text of its `outcome` column."""
     match outcome:
-        case Suspended():
+        case Suspended() | Continued():
             return Status.SUSPENDED, None
         case Completed(result):
             return Status.COMPLETED, result

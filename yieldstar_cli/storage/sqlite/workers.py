@@ -30,7 +30,11 @@ DELETE FROM workers
    AND n <= (SELECT max(n) FROM workers) - :kept
 """
 KEPT = 1_000
-DESCRIBE = "UPDATE workers SET workflows = :workflows, broken = :broken WHERE n = :worker"
+DESCRIBE = """
+UPDATE workers
+   SET workflows = :workflows, broken = :broken, tags = :tags
+ WHERE n = :worker
+"""
 RENEW = """
 UPDATE workers
    SET lease_until_at = :until
@@ -68,7 +72,7 @@ UPDATE executions
 """
 ALL = """
 SELECT n, name, host, pid, slot, nonce, boot_id, device, inode, started_at, lease_until_at,
-       stopped_at, how, workflows, broken, alone
+       stopped_at, how, workflows, broken, alone, tags
   FROM workers
  WHERE n > 0 AND (NOT :living OR stopped_at IS NULL)
  ORDER BY n DESC
@@ -128,6 +132,7 @@ class SqliteWorkers:
         worker: int,
         workflows: Sequence[tuple[str, int]],
         broken: Sequence[tuple[str, str]],
+        tags: Sequence[str] = (),
     ) -> None:
         """See `contract.Workers.describe`."""
         with self._db.writing():
@@ -137,6 +142,7 @@ class SqliteWorkers:
                     "worker": worker,
                     "workflows": json.dumps(list(workflows)),
                     "broken": json.dumps(list(broken)),
+                    "tags": json.dumps(list(tags)),
                 },
             )
 
@@ -206,7 +212,7 @@ class SqliteWorkers:
 
 def _worker(row: Row) -> WorkerRow:
     number, name, host, pid, slot, nonce, boot_id, device, inode = row[:9]
-    started_at, lease_until_at, stopped_at, how, workflows, broken, alone = row[9:]
+    started_at, lease_until_at, stopped_at, how, workflows, broken, alone, tags = row[9:]
     return WorkerRow(
         number=number,
         name=name,
@@ -224,4 +230,5 @@ def _worker(row: Row) -> WorkerRow:
         workflows=tuple((workflow, version) for workflow, version in json.loads(workflows)),
         broken=tuple((file, message) for file, message in json.loads(broken)),
         alone=bool(alone),
+        tags=tuple(json.loads(tags)),
     )

@@ -176,6 +176,8 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_unread ON messages (n, queue, m) WHERE state = 'waiting';
 CREATE INDEX messages_of ON messages (n, m) WHERE n IS NOT NULL;
+CREATE INDEX messages_read ON messages (n, consumed_at, m)
+    WHERE state IN ('consumed', 'invalid') AND idempotency_key IS NULL;
 CREATE INDEX messages_buffered ON messages (execution_id, m) WHERE execution_id IS NOT NULL;
 CREATE INDEX messages_expiring ON messages (expires_at) WHERE execution_id IS NOT NULL;
 CREATE UNIQUE INDEX messages_keys ON messages (n, idempotency_key)
