@@ -13,6 +13,7 @@ from tests.workflow_files import ONE, own_directory, write
 from yieldstar_cli import RetryPolicy, params
 from yieldstar_cli.engine.authoring import workflow
 from yieldstar_cli.engine.catalog import to_module_infos
+from yieldstar_cli.engine.definition import latest
 from yieldstar_cli.engine.registry import load_directory
 from yieldstar_cli.errors import InvalidWorkflow, UntrustedPath, UsageError
 
@@ -59,11 +60,60 @@ def test_the_longest_name_is_a_hundred_characters():
     assert charge.workflow_id == "x" * 100
 
 
-@pytest.mark.parametrize("option", ["cron", "every", "tags"])
+@pytest.mark.parametrize("option", ["cron", "every"])
 def test_an_option_of_a_later_version_is_refused_rather_than_ignored(option: str):
     """authoring.md, Names: so that nobody's backup silently never runs."""
     with pytest.raises(InvalidWorkflow, match="not supported in this version"):
         workflow(**{option: "1d"})  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("tags", [{"gpu", "ssd"}, ["ssd", "gpu"], ("gpu", "ssd", "gpu")])
+def test_tags_say_what_a_worker_must_be_started_with(tags):
+    """spec O5: a set, a list or a tuple; the order says nothing."""
+
+    @workflow(tags=tags)
+    async def fit(step) -> None: ...
+
+    assert fit.definition.tags == {"gpu", "ssd"}
+
+
+def test_a_workflow_has_no_tags_unless_it_asks_for_some():
+    """spec O5."""
+
+    @workflow
+    async def bare(step) -> None: ...
+
+    @workflow(tags=())
+    def none() -> None: ...
+
+    assert bare.definition.tags == none.definition.tags == frozenset()
+
+
+def test_a_lone_text_as_tags_is_refused_with_the_set_to_write():
+    """spec O5: of "gpu" each letter would be a tag, and no worker would ever have them."""
+    with pytest.raises(InvalidWorkflow) as refused:
+        workflow(tags="gpu")  # type: ignore[call-overload]
+
+    assert refused.value.remedy == ("@workflow(tags={'gpu'})",)
+
+
+@pytest.mark.parametrize("tags", [None, 3, {"gpu": True}, [3], [None], [""], ["a b"], ["a,b"],
+                                  ["a\n"], ["a\x1b"], ["\ud800"], ["ä" * 51]])  # fmt: skip
+def test_what_is_no_tag_is_refused(tags):
+    """spec O5: printable, at most 100 bytes, without comma and spaces."""
+    with pytest.raises(InvalidWorkflow) as refused:
+        workflow(tags=tags)
+
+    assert refused.value.remedy
+
+
+def test_the_longest_tag_is_a_hundred_bytes():
+    """spec O5."""
+
+    @workflow(tags=["ä" * 50])
+    async def fit(step) -> None: ...
+
+    assert fit.tags == {"ä" * 50}
 
 
 def test_an_unknown_option_a_bad_version_retry_and_timeout_are_refused():
@@ -267,6 +317,55 @@ def test_several_versions_of_one_name_are_loaded_and_new_executions_take_the_lat
     assert sorted(registry.definitions) == [("pay", 1), ("pay", 10)]
     assert registry.latest("pay").version == 10
     assert registry.latest("nothing") is None
+
+
+def test_old_and_new_modules_side_by_side_give_both_versions(directory):
+    """spec R11: an old module stays as long as executions run on it; the names do not matter."""
+    new = ONE.format(name="pay").replace("@workflow", "@workflow(version=2)")
+    write(directory, "a_new.py", new)
+    write(directory, "b_old.py", ONE.format(name="pay"))
+
+    registry = load_directory(directory)
+
+    assert registry.errors == []
+    assert {key: Path(d.file).name for key, d in registry.definitions.items()} == {
+        ("pay", 1): "b_old.py",
+        ("pay", 2): "a_new.py",
+    }
+    assert latest(registry.definitions, "pay") is registry.definitions["pay", 2]
+
+
+def test_the_latest_of_nothing_is_nothing(directory):
+    """spec R11: neither of no definitions nor of other names."""
+    write(directory, "pay.py", ONE.format(name="pay"))
+
+    registry = load_directory(directory)
+
+    assert latest({}, "pay") is None
+    assert latest(registry.definitions, "pa") is None
+
+
+def test_a_version_that_its_file_gives_up_is_loaded_no_more(directory):
+    """case 137; spec R11: the file was edited in place; what runs on version 1 waits for it."""
+    write(directory, "pay.py", ONE.format(name="pay"))
+    registry = load_directory(directory)
+
+    write(directory, "pay.py", ONE.format(name="pay").replace("@workflow", "@workflow(version=2)"))
+    registry.reload_changed(registry.files)
+
+    assert sorted(registry.definitions) == [("pay", 2)]
+
+
+def test_a_version_that_is_deployed_beside_the_other_is_taken_up(directory):
+    """case 137; spec R11, K1: without the worker being started again."""
+    write(directory, "pay.py", ONE.format(name="pay").replace("@workflow", "@workflow(version=2)"))
+    registry = load_directory(directory)
+
+    write(directory, "pay_old.py", ONE.format(name="pay"))
+    registry.reload_changed()
+
+    assert sorted(registry.definitions) == [("pay", 1), ("pay", 2)]
+    assert registry.latest("pay").version == 2
 
 
 def test_the_name_does_not_hang_on_how_the_file_was_loaded(directory, tmp_path):
@@ -688,7 +787,7 @@ def test_the_catalog_has_everything_that_a_trigger_needs(directory):
     write(directory, "pay.py", """
         from yieldstar_cli import RetryPolicy, workflow
 
-        @workflow(version=2, retry=RetryPolicy(attempts=None, first="2s"))
+        @workflow(version=2, retry=RetryPolicy(attempts=None, first="2s"), tags=["ssd", "gpu"])
         async def pay(step, cents: int, to: str = "shop") -> str:
             \"\"\"Pay someone.\"\"\"
             return to
@@ -702,6 +801,7 @@ def test_the_catalog_has_everything_that_a_trigger_needs(directory):
     assert info.doc == "Pay someone."
     assert [f.name for f in params.table(info.params_description)] == ["cents", "to"]
     assert info.retry == "no limit, first after 2s, factor 2, at most 5m"
+    assert info.tags == ("gpu", "ssd")
     assert bad.error == "line 2: NameError: name 'boom' is not defined"
     assert bad.workflows == ()
 

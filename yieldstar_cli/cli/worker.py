@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import socket
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -56,6 +59,10 @@ def command(
     except_: Annotated[
         str | None, typer.Option("--except", help="Not these workflows.", metavar="W,…")
     ] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="What it can do, such as gpu; repeatable.", metavar="T"),
+    ] = None,
     grace: Annotated[
         str | None,
         typer.Option("--grace", help="On TERM, finish running steps for D. [10s]", metavar="D"),
@@ -104,6 +111,7 @@ def command(
         jobs=jobs,
         only=_names("--only", only),
         except_=_names("--except", except_),
+        tags=_tags(tags or ()),
         grace_ms=grace_ms,
         lease_ms=lease_ms,
         name=name,
@@ -129,6 +137,19 @@ def _names(option: str, text: str | None) -> tuple[str, ...]:
         # Left out it would mean every workflow, which nobody means by an empty one.
         raise UsageError(f"{option} names no workflow", remedy=("ys workflows",))
     return names
+
+
+def _tags(given: Sequence[str]) -> tuple[str, ...]:
+    from yieldstar_cli.engine.naming import check_tag
+
+    for tag in given:
+        try:
+            check_tag(tag)
+        except ValueError as error:
+            parts = [part for part in re.split("[, ]+", tag) if part]
+            remedy = " ".join(f"--tag {shlex.quote(part)}" for part in parts) or "--tag gpu"
+            raise UsageError(f"--tag: {error}", remedy=(f"ys worker {remedy}",)) from None
+    return tuple(sorted(set(given)))
 
 
 def _warn_of_many(call: Call, project: Project) -> None:

@@ -154,6 +154,7 @@ def _document(info: WorkflowInfo) -> Document:
         "params": json.loads(info.params_schema),
         "result": json.loads(info.result_schema),
         "retry": info.retry,
+        "tags": list(info.tags),
         "schedule": None,
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Coroutine
+from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from yieldstar_cli import clock
 from yieldstar_cli.engine.definition import NAME, Definition
+from yieldstar_cli.engine.naming import check_tag
 from yieldstar_cli.engine.retry import RetryPolicy, Span
 from yieldstar_cli.engine.signature import check_steps, params_of, result_of
 from yieldstar_cli.errors import InvalidWorkflow
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Several tags; a lone text is none of these, so that its letters are never taken for tags.
+Tags = AbstractSet[str] | list[str] | tuple[str, ...]
 
 #: Where the registry gathers what a module declares while it loads; None at other times.
 gathering: ContextVar[list[Workflow[..., Any]] | None] = ContextVar("gathering", default=None)
@@ -43,6 +48,7 @@ class Workflow(Generic[P, R]):
     version: int = 1
     retry: RetryPolicy | None = None
     timeout: Span | None = None
+    tags: frozenset[str] = frozenset()
 
     @cached_property
     def definition(self) -> Definition:
@@ -68,6 +74,7 @@ class Workflow(Generic[P, R]):
             line=code.co_firstlineno,
             doc=inspect.getdoc(self.fn) or "",
             namespace=written.__globals__,
+            tags=self.tags,
         )
 
     def __repr__(self) -> str:
@@ -123,6 +130,7 @@ def workflow(
     version: int = 1,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,
+    tags: Tags = (),
 ) -> Decorator: ...
 def workflow(
     fn: Callable[..., Any] | None = None,
@@ -132,21 +140,24 @@ def workflow(
     version: int = 1,
     retry: RetryPolicy | None = None,
     timeout: Span | None = None,
+    tags: Tags = (),
     **others: object,
 ) -> Any:
     """Make a workflow of a function: `@workflow`, or `@workflow(id=, version=, …)`.
 
     `id` defaults to the function's name with `-` for `_`. `retry` and `timeout` are the default
-    for this workflow's steps; `timeout` is a span and bounds each attempt. Raises InvalidWorkflow
-    for what cannot be a workflow. Source: spec R1, R11, O1.
+    for this workflow's steps; `timeout` is a span and bounds each attempt. With `tags={"gpu"}` it
+    runs only on workers started with each of them: `ys worker --tag gpu`. Raises InvalidWorkflow
+    for what cannot be a workflow. Source: spec R1, R11, O1, O5.
     """
     _check_options(version, retry, timeout, others)
+    _check_tags(tags)
 
     def make(fn: Callable[..., Any]) -> Workflow[..., Any]:
         _check_function(fn)
         workflow_id = _checked_name(fn.__name__.replace("_", "-") if id is None else id, fn)
         kind = StepWorkflow if inspect.iscoroutinefunction(fn) else PlainWorkflow
-        made: Workflow[..., Any] = kind(fn, workflow_id, version, retry, timeout)
+        made: Workflow[..., Any] = kind(fn, workflow_id, version, retry, timeout, frozenset(tags))
         gathered = gathering.get()
         if gathered is not None:
             gathered.append(made)
@@ -168,18 +179,15 @@ def _checked_name(workflow_id: object, fn: Callable[..., Any]) -> str:
 def _check_options(version: object, retry: object, timeout: object, others: object) -> None:
     if isinstance(others, dict) and others:
         name = next(iter(others))
-        if name in ("cron", "every", "tags"):
+        if name in ("cron", "every"):
             raise InvalidWorkflow(
                 f"@workflow({name}=…) is not supported in this version",
                 why=("Left in place it would silently do nothing.",),
-                remedy=(
-                    "start it from cron: ys trigger NAME"
-                    if name != "tags"
-                    else "run a worker for it alone: ys worker --only NAME",
-                ),
+                remedy=("start it from cron: ys trigger NAME",),
             )
         raise InvalidWorkflow(
-            f"@workflow has no option {name!r}", why=("It takes id, version, retry and timeout.",)
+            f"@workflow has no option {name!r}",
+            why=("It takes id, version, retry, timeout and tags.",),
         )
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**31:
         raise InvalidWorkflow(f"version must be a whole number from 1, not {version!r}")
@@ -199,6 +207,25 @@ def _check_timeout(timeout: Any) -> None:
         raise InvalidWorkflow(str(error)) from None
     if span <= 0:
         raise InvalidWorkflow(f"timeout must be longer than nothing, not {timeout!r}")
+
+
+def _check_tags(tags: object) -> None:
+    if isinstance(tags, str):
+        raise InvalidWorkflow(
+            f"tags must be a set, a list or a tuple of texts, not {tags!r}",
+            why=("Of a lone text each letter would be a tag.",),
+            remedy=(f"@workflow(tags={{{tags!r}}})",),
+        )
+    if not isinstance(tags, AbstractSet | list | tuple):
+        raise InvalidWorkflow(
+            f"tags must be a set, a list or a tuple of texts, not {type(tags).__name__}",
+            remedy=('@workflow(tags={"gpu"})',),
+        )
+    for tag in tags:
+        try:
+            check_tag(tag)
+        except ValueError as error:
+            raise InvalidWorkflow(str(error), remedy=('@workflow(tags={"gpu", "ssd"})',)) from None
 
 
 def _check_function(fn: Callable[..., Any]) -> None:

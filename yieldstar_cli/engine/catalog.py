@@ -62,6 +62,7 @@ def _info(definition: Definition) -> WorkflowInfo:
         params_schema=params.schema(definition.params_type),
         result_schema=params.schema(definition.result_type),
         retry=None if definition.retry is None else _policy(definition.retry),
+        tags=tuple(sorted(definition.tags)),
     )
 
 

@@ -38,8 +38,21 @@ class Definition:
     namespace: Mapping[str, Any] = field(repr=False, compare=False)
     #: Names the state of the module's file (mtime and size), for holds (E12).
     module_state: str = ""
+    #: What a worker must be started with, all of it, to run this (spec O5).
+    tags: frozenset[str] = frozenset()
 
     @property
     def key(self) -> tuple[str, int]:
         """Name and version: what a worker claims by (spec R11)."""
         return self.workflow_id, self.version
+
+
+def latest(
+    definitions: Mapping[tuple[str, int], Definition], workflow_id: str
+) -> Definition | None:
+    """What new executions and incarnations take: the highest version, None if there is none (R11).
+
+    `definitions` maps name and version to what is loaded.
+    """
+    versions = [version for name, version in definitions if name == workflow_id]
+    return definitions[workflow_id, max(versions)] if versions else None

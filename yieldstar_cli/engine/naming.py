@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 KEY_BYTES = 100
+TAG_BYTES = 100
 _RESERVED = "#/:~"
 
 
@@ -17,6 +19,19 @@ def check_key(key: str) -> None:
     found = [c for c in _RESERVED if c in key]
     if found:
         raise ValueError(f"a key may not hold {' '.join(found)}: {key!r}")
+
+
+def check_tag(tag: str) -> None:
+    """Raise ValueError unless `tag` is printable, at most 100 bytes, without comma and spaces.
+
+    A tag says what a worker can do, such as `gpu` (spec O5).
+    """
+    if not isinstance(tag, str) or not tag or not tag.isprintable():
+        raise ValueError(f"a tag is printable text, not {tag!r}")
+    if len(tag.encode()) > TAG_BYTES:
+        raise ValueError(f"a tag has at most {TAG_BYTES} bytes: {tag[:40]!r}...")
+    if "," in tag or " " in tag:
+        raise ValueError(f"a tag holds no comma and no space: {tag!r}")
 
 
 def function_key(fn: Any) -> str:
@@ -47,3 +62,9 @@ def coroutine_key(coroutine: Any) -> str:
     if not plain.isidentifier():
         raise ValueError('this coroutine has no name: use step.using(key="...").spawn(...)')
     return plain.strip("_").replace("_", "-") or plain
+
+
+def call_site(depth: int = 2) -> tuple[str, int]:
+    """File and line of the author's call, `depth` frames up: by default the caller's caller."""
+    frame = sys._getframe(depth)
+    return frame.f_code.co_filename, frame.f_lineno

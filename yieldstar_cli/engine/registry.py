@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from yieldstar_cli.engine import authoring, modules
-from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.engine.load_errors import LoadError, load_error, sentence
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.failures_text import storable
@@ -59,8 +59,7 @@ class Registry:
 
     def latest(self, workflow_id: str) -> Definition | None:
         """The definition that new executions take: the highest version (spec R11)."""
-        versions = [version for name, version in self.definitions if name == workflow_id]
-        return self.definitions[workflow_id, max(versions)] if versions else None
+        return latest(self.definitions, workflow_id)
 
     def nearest(self, name: str) -> list[str]:
         """Loaded workflow names that look like `name`, best first."""

@@ -30,6 +30,8 @@ class WorkerOptions:
     only: tuple[str, ...] = ()
     #: Never claim these.
     except_: tuple[str, ...] = ()
+    #: What this worker can do: it takes what needs one of these too (spec O5).
+    tags: tuple[str, ...] = ()
     #: How long running steps may go on after the first signal.
     grace_ms: int | None = None
     #: How long a claim stands without renewal.

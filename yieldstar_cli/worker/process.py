@@ -149,6 +149,8 @@ class _Process:
             words += ["--only", ",".join(self._options.only)]
         if self._options.except_:
             words += ["--except", ",".join(self._options.except_)]
+        for tag in sorted(self._code.tags):
+            words += ["--tag", tag]
         return words
 
     # --- running -----------------------------------------------------------------------------
@@ -161,7 +163,8 @@ class _Process:
             self._say(
                 "started",
                 f"{self._place.name} · {self._storage.path} · "
-                f"{_count(len(self._dispatcher.names), 'workflow')}, {_count(self._jobs, 'slot')}",
+                f"{_count(len(self._dispatcher.names), 'workflow')}, {_count(self._jobs, 'slot')}"
+                f"{''.join(f', tag {tag}' for tag in sorted(self._code.tags))}",
             )
             self._keeper.start()
             if self._options.for_ms is not None:

@@ -36,6 +36,9 @@ def workflow_lines(
     lines.append(f"  {'result':<8}{look.clip(safe.visible(result_text(info)), look.width - 11)}")
     if info.retry:
         lines.append(f"  {'retry':<8}{safe.visible(info.retry)}")
+    if info.tags:
+        needed = " ".join(f"--tag {shlex.quote(tag)}" for tag in info.tags)
+        lines.append(f"  {'tags':<8}{safe.visible(f'run by ys worker {needed}')}")
     if latest:
         shown = [
             f"{safe.visible(record.execution_id)} {look.g(STATUS_GLYPHS[record.status])}"
