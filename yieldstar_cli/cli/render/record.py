@@ -51,7 +51,9 @@ def _header(facts: Facts, file: str, look: Look) -> str:
         span = took(record.updated_at - record.admitted_at)
         extra = f" {'in' if word == 'completed' else 'after'} {span}"
     name = safe.visible(record.execution_id)
-    left = f"{name}    {safe.visible(record.workflow_id)}    "
+    version = "" if record.version == 1 else f" v{record.version}"
+    workflow = f"{safe.visible(record.workflow_id)}{version}"
+    left = f"{name}    {workflow}    "
     plain = f"{left}{look.g('○')} {word}{extra}"
     room = look.width - safe.cells(plain) - 2
     right = safe.visible(file)
@@ -59,7 +61,7 @@ def _header(facts: Facts, file: str, look: Look) -> str:
     if right and safe.cells(right) <= room:
         tail = " " * (look.width - safe.cells(plain) - safe.cells(right)) + look.paint("dim", right)
     bold = look.paint("strong", name)
-    return f"{bold}    {safe.visible(record.workflow_id)}    {look.status(word)}{extra}{tail}"
+    return f"{bold}    {workflow}    {look.status(word)}{extra}{tail}"
 
 
 def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
