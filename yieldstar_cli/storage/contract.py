@@ -306,6 +306,10 @@ class Inbox(Protocol):
         """
         ...
 
+    def unread_counts(self, number: int) -> dict[str, int]:
+        """How many messages of an execution wait unread, by queue; reads only."""
+        ...
+
 
 class Steering(Protocol):
     """What people do to executions from outside (spec C6, E14)."""

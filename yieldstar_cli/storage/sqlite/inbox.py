@@ -84,6 +84,12 @@ SELECT m, queue, sent_at, value
  LIMIT :limit
 """
 DEPTH = "SELECT count(*) FROM messages WHERE n = :n AND queue = :queue AND state = 'waiting'"
+DEPTHS = """
+SELECT queue, count(*)
+  FROM messages
+ WHERE n = :n AND state = 'waiting'
+ GROUP BY queue
+"""
 # CROSS JOIN: of the queues that it waits on, the unread messages; never the other way round.
 ANY_UNREAD = """
 SELECT 1
@@ -219,6 +225,10 @@ class SqliteInbox:
     def depth(self, number: int, queue: str) -> int:
         """How many messages of a queue are unread."""
         return int(self._db.rows(DEPTH, {"n": number, "queue": queue})[0][0])
+
+    def unread_counts(self, number: int) -> dict[str, int]:
+        """See `contract.Inbox.unread_counts`."""
+        return {str(queue): int(count) for queue, count in self._db.rows(DEPTHS, {"n": number})}
 
     def any_unread(self, number: int) -> bool:
         """Whether a queue that the execution waits on has an unread message."""
