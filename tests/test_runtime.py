@@ -382,6 +382,19 @@ def test_a_name_takes_the_latest_version(runtime: Runtime, workflows: Path):
     assert runtime.get(runtime.trigger("pay")).version == 2
 
 
+def test_a_workflow_object_takes_its_own_version(runtime: Runtime, workflows: Path):
+    """case 137; spec R11: whoever holds the old function means it, though a newer one is there."""
+    write(
+        workflows, "new.py", ONE.format(name="greet").replace("@workflow", "@workflow(version=2)")
+    )
+
+    ref = runtime.trigger(greet, {"name": "Ann"})
+
+    record = runtime.get(ref)
+    assert (record.version, record.params) == (1, {"name": "Ann", "times": 1})
+    assert runtime.get(runtime.trigger("greet")).version == 2
+
+
 def test_a_type_that_only_its_module_can_check_is_checked_by_it(runtime, workflows: Path):
     """spec K4: code of the author's runs when the value is made."""
     write(workflows, "pay.py", """

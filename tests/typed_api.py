@@ -76,7 +76,7 @@ async def charge_order(step: Step, p: ChargeOrder) -> Receipt | None:
     return receipt
 
 
-@workflow(id="greet-them", version=2)
+@workflow(id="greet-them", version=2, tags={"gpu", "ssd"})
 async def greet(step: Step, name: str, times: int = 1) -> str:
     return name * times
 
@@ -87,7 +87,7 @@ async def nothing(step: Step) -> None:
     await handle
 
 
-@workflow(retry=RetryPolicy(attempts=3, first="5m"), timeout="1h")
+@workflow(retry=RetryPolicy(attempts=3, first="5m"), timeout="1h", tags=["tape"])
 def backup(place: Place) -> float:
     return 1.0
 
@@ -126,6 +126,7 @@ def mistakes(runtime: Runtime, step: Step) -> None:
     runtime.trigger(charge_order)  # type: ignore[arg-type]  # pyright: ignore
     runtime.trigger(greet, 3)  # type: ignore[arg-type]  # pyright: ignore
     backup("Ulm")  # type: ignore[arg-type]  # pyright: ignore
+    workflow(tags="gpu")  # type: ignore[call-overload]  # pyright: ignore
     workflow(cron="@daily")  # type: ignore[call-overload]  # pyright: ignore
 
 
