@@ -16,8 +16,8 @@ from yieldstar_cli.cli.verbs import GROUPS, NAMES, VERBS
 
 #: What is planned and not built: no page may name it as something to type.
 NOT_BUILT = frozenset(
-    "watch logs stats top replay export cancel retry send approve reject pause resume "  # noqa: SIM905
-    "schedule store dev lint check prune delete backup serve config completion messages".split()
+    "watch logs stats top replay export retry schedule store dev lint check prune delete "  # noqa: SIM905
+    "backup serve config completion".split()
 )
 
 

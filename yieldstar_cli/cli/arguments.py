@@ -28,6 +28,11 @@ LiteralIds = Annotated[
     list[str] | None,
     typer.Option("--id", help="An execution ID, taken literally. Repeatable.", metavar="ID"),
 ]
+OfWorkflow = Annotated[
+    str | None,
+    typer.Option("--workflow", help="All executions of this workflow.", metavar="W"),
+]
+Everything = Annotated[bool, typer.Option("--all", help="The whole database.")]
 Workflows = Annotated[
     str | None,
     typer.Option("--workflows", help="Directory of the workflow modules.", metavar="DIR"),

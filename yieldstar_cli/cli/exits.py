@@ -25,7 +25,7 @@ TABLE = (
     ("3", "conflict: the execution ID exists"),
     ("4", "not found: no such execution or workflow"),
     ("5", "bad value: an invalid ID, params that do not fit, a value that cannot be stored"),
-    ("6", "refused by the state of things: already ended, or a file is in the way"),
+    ("6", "refused by the state of things: already ended, no decision awaited, a file in the way"),
     ("7", "the answer is bad news: the execution failed, or doctor found something"),
     ("8", "still pending: the timeout passed; nothing was changed"),
     ("9", "the awaited execution was cancelled"),

@@ -1,4 +1,4 @@
-"""Reads the params and context of `ys trigger`: `k=v`, `k:=JSON`, `k=@file`, whole objects."""
+"""Reads values that a call gives: `k=v`, `k:=JSON`, `k=@file`, whole ones as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HELP = ("ys help params",)
 
 
 def read_pairs(option: str, words: Sequence[str], limit: int) -> list[Pair]:
-    """The `-p` options: `a.b=text`, `a.b:=JSON`, and `@file` for the text of either.
+    """The `-p` options and their like: `a.b=text`, `a.b:=JSON`, and `@file` for the text of either.
 
     `limit` is the most bytes of a file. Raises UsageError, InvalidParams.
     """
@@ -39,16 +39,7 @@ def read_object(text: str | None, limit: int) -> Any:
     """The object of `--params JSON|@file|-`; None where none was given. Raises InvalidParams."""
     if text is None:
         return None
-    if text == "-":
-        text = read_file("-", limit, place="--params")
-    elif text.startswith("@"):
-        text = read_file(text[1:], limit, place="--params")
-    from yieldstar_cli.strict_json import JsonError, parse_json
-
-    try:
-        value = parse_json(text, "params")
-    except JsonError as error:
-        raise InvalidParams(str(error), why=("Nothing was stored.",), remedy=_HELP) from None
+    value = read_json("--params", text, limit, place="params")
     if not isinstance(value, dict):
         raise InvalidParams(
             f"params: --params takes a JSON object, not {_kind(value)}",
@@ -56,6 +47,20 @@ def read_object(text: str | None, limit: int) -> Any:
             remedy=_HELP,
         )
     return value
+
+
+def read_json(option: str, text: str, limit: int, *, place: str = "value") -> Any:
+    """The value of an option that takes JSON, `@file` or `-`. Raises UsageError, InvalidParams."""
+    if text == "-":
+        text = read_file("-", limit, place=option)
+    elif text.startswith("@"):
+        text = read_file(text[1:], limit, place=option)
+    from yieldstar_cli.strict_json import JsonError, parse_json
+
+    try:
+        return parse_json(text, place)
+    except JsonError as error:
+        raise InvalidParams(str(error), why=("Nothing was stored.",), remedy=_HELP) from None
 
 
 def _kind(value: object) -> str:

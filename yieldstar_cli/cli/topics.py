@@ -10,9 +10,9 @@ from yieldstar_cli.cli.render import safe
 
 _PARAMS = """\
 ys trigger charge-order --id order-42 -p order=42
-ys trigger charge-order --params '{"order": 42}'
+ys send order-42 cancel reason='no longer wanted' fee:=5
 
-How values are given to ys trigger.
+How values are given to ys trigger, and to ys send.
 
   -p name=text      the text takes the type that the workflow declares: 42 is an
                     int where an int is declared and a str where a str is
@@ -27,6 +27,10 @@ bool is true or false; an Optional takes null; dates, Decimal, UUID and Enum are
 read from their usual text. A list takes JSON, or the option repeated. Unknown
 names, and a value given twice, are refused (exit 5). JSON is strict: no NaN, no
 key twice.
+
+ys send takes its fields without -p and knows no declared type: text is text,
+so write fee:=5 and ok:=true. --data takes the whole value, of any kind: JSON,
+@file or - (stdin); fields win over those of its object.
 """
 
 _TIMES = """\
@@ -80,11 +84,12 @@ An execution ID is 1 to 255 bytes of printable UTF-8 without a space at either
 end, compared byte for byte, and unique for ever.
 
   @last        the execution admitted last to this database
-  -            IDs from stdin, one a line (ys wait)
+  -            IDs from stdin, one a line (wait, send, cancel, pause …)
   --id=ID      this ID, literally: --id=@last, --id=-
 
-Where you look at something on a terminal (show, explain) the first 4 or more
-characters of an ID are enough if no other begins with them. Nowhere else.
+Where you look at something on a terminal (show, explain, messages) the first 4
+or more characters of an ID are enough if no other begins with them. Nowhere
+else.
 """
 
 _FILES = """\
@@ -98,9 +103,9 @@ The project is the nearest directory upwards with ys.toml, workflows/ or ys.db;
   workflows   --workflows, then YS_WORKFLOWS, then ys.toml, then workflows/
 
 Keys of ys.toml: db, workflows, durability, max_value, residents, jobs, lease,
-grace. Paths are relative to the file. durability is "full" unless it is set to
-"normal", which gives up the last commits before a power cut, not before a
-crash of a process.
+grace, message_ttl. Paths are relative to the file. durability is "full" unless
+it is set to "normal", which gives up the last commits before a power cut, not
+before a crash of a process.
 
 Other variables: YS_COLOR, YS_ASCII, NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE,
 COLUMNS, TZ. Files that others may write are refused unless --trust-dir names
@@ -131,7 +136,7 @@ TOPICS: Mapping[str, str] = MappingProxyType(
 SUMMARIES: Mapping[str, str] = MappingProxyType(
     {
         "exit-codes": "what each exit status means",
-        "params": "how values are given to ys trigger",
+        "params": "how values are given to ys trigger and ys send",
         "times": "how spans and moments are written and shown",
         "values": "how params and results are stored and shown",
         "ids": "execution IDs, @last, prefixes, IDs from stdin",

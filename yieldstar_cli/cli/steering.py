@@ -1,0 +1,101 @@
+"""What the steering verbs share: whom they mean, how they answer, what they say of an ended one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from yieldstar_cli import failures
+from yieldstar_cli.cli import documents, exits, identify
+from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.opened import crew
+from yieldstar_cli.cli.render.times import Times, rough
+from yieldstar_cli.cli.typed import typed
+from yieldstar_cli.errors import ExecutionTerminal, UsageError
+from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed
+from yieldstar_cli.project import Project
+from yieldstar_cli.storage.contract import Storage
+
+Answer = dict[str, Any]
+
+#: What an error may say of a record: everything but what may be secret.
+_PRIVATE = ("params", "context", "outcome", "status_value")
+
+
+class Ended(ExecutionTerminal):
+    """The execution has ended: how, when, and what was therefore not done."""
+
+    def __init__(self, record: ExecutionRecord, times: Times, nothing: str) -> None:
+        super().__init__(
+            record.execution_id,
+            str(record.status),
+            why=(_how_it_ended(record, times), nothing),
+            remedy=(f"ys show {typed(record.execution_id)}",),
+        )
+        document = documents.execution_document(record)
+        self.execution = {key: part for key, part in document.items() if key not in _PRIVATE}
+
+
+def _how_it_ended(record: ExecutionRecord, times: Times) -> str:
+    ago = f"{rough(times.now_ms - record.updated_at)} ago"
+    match record.outcome:
+        case Failed(error):
+            return f"It failed {ago} with {failures.view_error(error).name}."
+        case CancelledOutcome(reason):
+            return f"It was cancelled {ago}{f': {reason}' if reason else ''}."
+        case _:
+            return f"It completed {ago}."
+
+
+def find_all(
+    call: Call, project: Project, storage: Storage, words: Sequence[tuple[str, bool]]
+) -> list[ExecutionRecord]:
+    """The records of these words, each once; all are looked up before any is changed."""
+    found = [
+        identify.find_one(call, project, storage, word, literal=literal) for word, literal in words
+    ]
+    return list({record.number: record for record in found}.values())
+
+
+def answer_of(execution_id: str, answer: str, **more: Any) -> Answer:
+    """`ys.answer/1`."""
+    return {"schema": "ys.answer/1", "execution_id": execution_id, **more, "answer": answer}
+
+
+def tell(
+    call: Call, answers: Sequence[Answer], lines: Sequence[str], *, single: bool, done: str
+) -> None:
+    """Print the answers as stdout asks for it: a document, `lines`, or TAB-separated.
+
+    `done` is the word for those that were not ignored; a summary of several goes to stderr.
+    """
+    if call.settings.json:
+        call.print_document(answers[0] if single else list(answers))
+        return
+    call.print_lines(lines)
+    if len(answers) > 1:
+        late = sum(answer["answer"] == "ignored" for answer in answers)
+        ended = f", {late:,} had ended" if late else ""
+        call.flush()
+        call.hint(f"{len(answers) - late:,} {done}{ended}.")
+
+
+def status_of(answers: Sequence[Answer]) -> int:
+    """6 if one that was named had ended already, else 0."""
+    late = any(answer["answer"] == "ignored" for answer in answers)
+    return exits.REFUSED if late else exits.DONE
+
+
+def hint_worker(call: Call, project: Project, storage: Storage) -> None:
+    """Say so where nobody is there to do what was asked."""
+    if not crew(call, project, storage).alive:
+        call.hint("  No worker is running on this database. Start one:  ys worker")
+
+
+def check_text(option: str, text: str | None) -> str | None:
+    """`text` of an option, if it can be stored. Raises UsageError for what is not UTF-8."""
+    try:
+        (text or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"{option}: {text!r} is not UTF-8 text") from None
+    return text
