@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from yieldstar_cli.storage.contract import Executions
+from yieldstar_cli.storage.contract import Executions, Storage
 
 
 class Adapter(Protocol):
@@ -31,4 +31,13 @@ class Adapter(Protocol):
 
     def close(self) -> None:
         """The test is over."""
+        ...
+
+
+class StorageAdapter(Adapter, Protocol):
+    """An adapter with all its rooms: what a worker and the reading commands need as well."""
+
+    @property
+    def storage(self) -> Storage:
+        """The rooms, as opened last; its `executions` are those of the adapter."""
         ...

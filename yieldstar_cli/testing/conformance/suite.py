@@ -1,17 +1,30 @@
-"""The whole suite: every row of RFC 001's adapter and outcome tables, for one adapter."""
+"""The whole suite: every row that an adapter is held to, of one client or of all its rooms."""
 
 from __future__ import annotations
 
 from yieldstar_cli.testing.conformance.rows_admission import AdmissionRows
+from yieldstar_cli.testing.conformance.rows_again import AgainRows
+from yieldstar_cli.testing.conformance.rows_children import ChildRows
+from yieldstar_cli.testing.conformance.rows_messages import MessageRows
 from yieldstar_cli.testing.conformance.rows_outcomes import OutcomeRows
+from yieldstar_cli.testing.conformance.rows_steering import SteeringRows
 from yieldstar_cli.testing.conformance.rows_wakes import WakeRows
 
 
 class ExecutionConformance(AdmissionRows, WakeRows, OutcomeRows):
-    """Subclass it in a pytest module, and say in `open` how your adapter is opened.
+    """RFC 001's adapter and outcome tables.
 
-    The row about store commits belongs to the stores and comes with them.
+    Subclass it in a pytest module, and say in `open` how your adapter is opened. The row
+    about store commits belongs to the stores and comes with them.
     """
+
+    def rows(self) -> list[str]:
+        """The names of all rows, so that a program can run them one by one."""
+        return sorted(name for name in dir(self) if name.startswith("test_"))
+
+
+class StorageConformance(MessageRows, ChildRows, SteeringRows, AgainRows):
+    """Messages, children, cancel, pause, continue-as-new, tags. Subclass it as the other one."""
 
     def rows(self) -> list[str]:
         """The names of all rows, so that a program can run them one by one."""
