@@ -16,10 +16,11 @@ SUSPECT_DEATHS = 2
 _ANY_DEATHS = (0, 2**62)
 
 # A delivery covers every wake pending now; later ones gather in due_at again. `started_at` is the
-# incarnation's first claim (R7); a hold ends with the claim.
+# incarnation's first claim (R7); a hold ends with the claim. What a claim by tag covers is the need
+# of that tag, so that a lost one is due again like any other (O5, E8).
 _CLAIM = """
 UPDATE executions
-   SET covered_due_at = due_at,
+   SET covered_due_at = iif(due_at <= :now, due_at, ifnull(needs_since, due_at)),
        due_at         = NULL,
        token          = token + 1,
        claimed_by     = :worker,
@@ -29,7 +30,8 @@ UPDATE executions
        held_since     = NULL,
        held_until     = NULL,
        held_code      = NULL,
-       held_module    = NULL
+       held_module    = NULL,
+       nudged         = 0
 """
 _RETURNING = """
 RETURNING n, execution_id, token, covered_due_at, workflow_id, version, params, context,
@@ -40,13 +42,39 @@ _NARROWED = """
    AND deaths BETWEEN :fewest AND :most
    AND (:workflows IS NULL
         OR (workflow_id, version) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:workflows)))
+   AND workflow_id NOT IN (SELECT workflow_id FROM pauses)
+   AND NOT EXISTS (SELECT 1 FROM pauses WHERE workflow_id = '')
 """
 # The index on claim_at holds all that this asks, so what is passed over costs little.
 _DUE = joined("SELECT n FROM executions WHERE claim_at <= :now", _NARROWED)
 _OLDEST_FIRST = "ORDER BY claim_at, n LIMIT :limit"
 CLAIM_DUE = joined(_CLAIM, "WHERE n IN (", _DUE, _OLDEST_FIRST, ")", _RETURNING)
+# An execution that needs one of the worker's tags is due for it at once (O5).
+_HAS_TAG = """
+   AND EXISTS (SELECT 1 FROM json_each(needs)
+                WHERE value IN (SELECT value FROM json_each(:tags)))
+"""
+_TAGGED_ONLY = "AND ifnull(claim_at > :now, 1)"
+CLAIM_TAGGED = joined(
+    _CLAIM,
+    "WHERE n IN (SELECT n FROM (",
+    "SELECT claim_at AS at, n FROM executions WHERE claim_at <= :now",
+    _NARROWED,
+    "UNION ALL",
+    "SELECT tagged_at, n FROM executions WHERE tagged_at <= :now",
+    _TAGGED_ONLY,
+    _NARROWED,
+    _HAS_TAG,
+    ") ORDER BY at, n LIMIT :limit)",
+    _RETURNING,
+)
 CLAIM_ONLY = joined(
-    _CLAIM, "WHERE execution_id = :only AND claim_at <= :now", _NARROWED, _RETURNING
+    _CLAIM,
+    "WHERE execution_id = :only AND (claim_at <= :now OR (tagged_at <= :now",
+    _HAS_TAG,
+    "))",
+    _NARROWED,
+    _RETURNING,
 )
 CLAIM_NUMBER = joined(_CLAIM, "WHERE n = :n", _RETURNING)
 
@@ -59,6 +87,7 @@ _LAPSED = """
                       UNION ALL
                       SELECT 0)
    AND (claimed_by <> 0 OR claimed_at <= :lapsed_at)
+   AND paused IS NULL
 """
 _ONLY = "AND (:only IS NULL OR execution_id = :only)"
 ANY_LAPSED = joined("SELECT 1", _LAPSED, "LIMIT 1")
@@ -71,6 +100,14 @@ LAPSED = joined(
 )
 DUE = joined(
     "SELECT claim_at, n FROM executions WHERE claim_at <= :now", _NARROWED, _ONLY, _OLDEST_FIRST
+)
+TAGGED = joined(
+    "SELECT tagged_at, n FROM executions WHERE tagged_at <= :now",
+    _TAGGED_ONLY,
+    _NARROWED,
+    _HAS_TAG,
+    _ONLY,
+    "ORDER BY tagged_at, n LIMIT :limit",
 )
 # What the lost delivery covered is pending again, merged with later wakes (E8).
 GIVE_UP = """
@@ -86,13 +123,19 @@ NEXT_DUE = joined(
     _NARROWED,
     "ORDER BY claim_at LIMIT 1",
 )
+NEXT_TAGGED = joined(
+    "SELECT tagged_at FROM executions WHERE tagged_at IS NOT NULL",
+    _NARROWED,
+    _HAS_TAG,
+    "ORDER BY tagged_at LIMIT 1",
+)
 NEXT_LEASE_END = joined(
     """
 SELECT min(w.lease_until_at)
   FROM workers AS w
  WHERE w.stopped_at IS NULL
    AND w.n <> :worker
-   AND EXISTS (SELECT 1 FROM executions WHERE claimed_by = w.n
+   AND EXISTS (SELECT 1 FROM executions WHERE claimed_by = w.n AND paused IS NULL
 """,
     _NARROWED,
     ")",
@@ -136,15 +179,16 @@ class Claims:
         workflows: Sequence[tuple[str, int]] | None,
         suspects: bool | None = None,
         only: str | None = None,
+        tags: Sequence[str] = (),
     ) -> list[ClaimRow]:
         """Claim at most `limit`, oldest due first. `suspects` None asks for all alike."""
-        narrow = self._narrow(now, worker, limit, workflows, suspects, only)
+        narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
         if self._db.row(ANY_LAPSED, narrow) is not None:
             rows = self._take_with_lapsed(narrow)
         elif only is not None:
             rows = self._db.rows(CLAIM_ONLY, narrow)
         else:
-            rows = self._db.rows(CLAIM_DUE, narrow)
+            rows = self._db.rows(CLAIM_TAGGED if tags else CLAIM_DUE, narrow)
         claimed = [ClaimRow._make(row) for row in rows]
         # RETURNING promises no order.
         claimed.sort(key=lambda row: (row.covered_due_at, row.number))
@@ -159,9 +203,10 @@ class Claims:
         workflows: Sequence[tuple[str, int]],
         suspects: bool,
         only: str | None,
+        tags: Sequence[str],
     ) -> Iterator[tuple[int, Callable[[], ClaimRow]]]:
         """As `take`, one by one: the number of each execution, and the call that claims it."""
-        narrow = self._narrow(now, worker, limit, workflows, suspects, only)
+        narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
 
@@ -172,7 +217,8 @@ class Claims:
 
     def _candidates(self, narrow: dict[str, Any]) -> list[tuple[int, bool]]:
         lapsed = self._db.rows(LAPSED, narrow)
-        found = sorted(lapsed + self._db.rows(DUE, narrow))
+        tagged = self._db.rows(TAGGED, narrow) if narrow["tags"] else []
+        found = sorted(lapsed + tagged + self._db.rows(DUE, narrow))
         if narrow["limit"] >= 0:
             found = found[: narrow["limit"]]
         taken_over = {number for _, number in lapsed}
@@ -197,10 +243,13 @@ class Claims:
         *,
         suspects: bool,
         worker: int | None,
+        tags: Sequence[str],
     ) -> int | None:
         """The earliest moment at which `take` would find something, or None."""
         narrow = self._narrowed(workflows, suspects)
         moments = self._db.rows(NEXT_DUE, narrow)
+        if tags:
+            moments += self._db.rows(NEXT_TAGGED, narrow | {"tags": json.dumps(list(tags))})
         if worker is not None:
             moments += self._db.rows(NEXT_LEASE_END, narrow | {"worker": worker})
         known = [int(moment) for (moment,) in moments if moment is not None]
@@ -214,12 +263,14 @@ class Claims:
         workflows: Sequence[tuple[str, int]] | None,
         suspects: bool | None,
         only: str | None,
+        tags: Sequence[str],
     ) -> dict[str, Any]:
         return self._narrowed(workflows, suspects) | {
             "now": now,
             "worker": worker,
             "limit": -1 if limit is None else limit,
             "only": only,
+            "tags": json.dumps(list(tags)) if tags else None,
             "lapsed_at": now - self._redelivery_ms,
         }
 

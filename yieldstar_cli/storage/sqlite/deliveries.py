@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
 from yieldstar_cli.errors import UnreadableText
-from yieldstar_cli.model import Claimed, Delivery, Entry, Outcome, Retry, Round, Wait
+from yieldstar_cli.model import Claimed, Delivery, Entry, Look, Recorded, Retry, Round, Wait
+from yieldstar_cli.storage.sqlite import tokens
 from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.history import History
+from yieldstar_cli.storage.sqlite.looks import Looks
+from yieldstar_cli.storage.sqlite.releases import Releases
+from yieldstar_cli.storage.sqlite.waits import Waits
 
 # A fault of the code is held without a moment. It may be tried again when the module is another
 # than the one it was tried with, or by a worker that starts, once the last try is old enough.
@@ -34,16 +38,29 @@ class _Narrowed(TypedDict):
     workflows: Sequence[tuple[str, int]]
     suspects: bool
     only: str | None
+    tags: Sequence[str]
 
 
 class SqliteDeliveries:
     """Deliveries on SQLite; `contract.Deliveries` says what each method means."""
 
-    def __init__(self, db: Database, claims: Claims, endings: Endings, history: History) -> None:
+    def __init__(
+        self,
+        db: Database,
+        claims: Claims,
+        endings: Endings,
+        releases: Releases,
+        history: History,
+        waits: Waits,
+        looks: Looks,
+    ) -> None:
         self._db = db
         self._claims = claims
         self._endings = endings
+        self._releases = releases
         self._history = history
+        self._waits = waits
+        self._looks = looks
 
     def claim(
         self,
@@ -54,6 +71,7 @@ class SqliteDeliveries:
         workflows: Sequence[tuple[str, int]],
         suspects: bool = False,
         only: str | None = None,
+        tags: Sequence[str] = (),
         known: Callable[[int, int], int] | None = None,
     ) -> list[Claimed]:
         """See `contract.Deliveries.claim`."""
@@ -63,6 +81,7 @@ class SqliteDeliveries:
             "workflows": workflows,
             "suspects": suspects,
             "only": only,
+            "tags": tags,
         }
         try:
             with self._db.atomic():
@@ -82,7 +101,7 @@ class SqliteDeliveries:
                     with self._db.atomic():
                         found.append(self._claimed(take(), known))
                 except UnreadableText as error:
-                    self._endings.hold_unreadable(number, error.message)
+                    self._releases.hold_unreadable(number, error.message)
         return found
 
     def _claimed(self, row: ClaimRow, known: Callable[[int, int], int] | None) -> Claimed:
@@ -98,7 +117,9 @@ class SqliteDeliveries:
             # A first delivery finds nothing there.
             retries = self._history.retries(number, incarnation)
             log_count = self._history.count_logs(number, incarnation)
-            waits = self._history.waits(number)
+            if not first:
+                # Who kept the coroutine knows its own.
+                waits = self._waits.of(number)
         return Claimed(
             delivery=Delivery(row.execution_id, row.token, number),
             workflow_id=row.workflow_id,
@@ -119,15 +140,31 @@ class SqliteDeliveries:
             waits=tuple(waits),
         )
 
-    def record(self, delivery: Delivery, changes: Round) -> Outcome | None:
+    def record(self, delivery: Delivery, changes: Round) -> Recorded:
         """See `contract.Deliveries.record`."""
         with self._db.writing():
             return self._endings.end(delivery, changes)
 
+    def look(
+        self,
+        delivery: Delivery,
+        *,
+        queues: Mapping[str, tuple[int, int]],
+        depths: Sequence[str] = (),
+        statuses: Sequence[str] = (),
+    ) -> Look:
+        """See `contract.Deliveries.look`."""
+        number = tokens.number_of(self._db, delivery)
+        return self._looks.look(number, queues, depths, statuses)
+
+    def nudged(self, worker: int) -> list[tuple[int, int]]:
+        """See `contract.Deliveries.nudged`."""
+        return self._looks.nudged(worker)
+
     def note(self, delivery: Delivery, code: str, message: str) -> None:
         """See `contract.Deliveries.note`."""
         with self._db.writing():
-            self._endings.note(delivery, code, message)
+            self._releases.note(delivery, code, message)
 
     def next_due(
         self,
@@ -135,9 +172,10 @@ class SqliteDeliveries:
         *,
         suspects: bool = False,
         worker: int | None = None,
+        tags: Sequence[str] = (),
     ) -> int | None:
         """See `contract.Deliveries.next_due`."""
-        return self._claims.next_due(workflows, suspects=suspects, worker=worker)
+        return self._claims.next_due(workflows, suspects=suspects, worker=worker, tags=tags)
 
     def end_code_holds(
         self, now: int, modules: Mapping[tuple[str, int], str], *, quiet_ms: int

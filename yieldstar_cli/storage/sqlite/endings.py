@@ -1,16 +1,27 @@
-"""How a delivery writes and ends: rounds, acknowledgements, releases (spec E8-E12, L2)."""
+"""How a delivery writes its rounds and ends with an outcome (spec E9-E11, R10, C7, L2)."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, NamedTuple
 
 from yieldstar_cli.clock import Clock
-from yieldstar_cli.errors import StaleDelivery, UndecodableRecord
-from yieldstar_cli.model import Delivery, Outcome, Round, Suspended
-from yieldstar_cli.storage.sqlite import records
+from yieldstar_cli.model import (
+    HISTORY_FORMAT,
+    Continued,
+    Delivery,
+    Entry,
+    Recorded,
+    Round,
+    Suspended,
+)
+from yieldstar_cli.storage.sqlite import records, tokens
+from yieldstar_cli.storage.sqlite.actions import Actions
+from yieldstar_cli.storage.sqlite.consequences import Consequences, Ended
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
-from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.waits import Waits
 
 # Something new forgives the deaths before it: an execution that kills its worker records nothing.
 _PROGRESS = """
@@ -21,215 +32,278 @@ UPDATE executions
        progress_token = CASE WHEN :progress THEN token ELSE progress_token END,
        deaths         = CASE WHEN :progress THEN 0 ELSE deaths END,
        status_value   = ifnull(:status_value, status_value),
+       cancel_told    = max(cancel_told, :told),
        updated_at     = max(updated_at, :now)
 """
-# Liveness of a token is in every write's own WHERE (L2): the claim it came from is still open.
-_LIVE = """
- WHERE n = :n AND token = :token AND claimed_by IS NOT NULL
+_ACKNOWLEDGED = """,
+       covered_due_at = NULL,
+       claimed_by     = NULL,
+       acked_token    = token,
+       acked_at       = :now,
+       problem        = NULL
 """
-RECORD = _PROGRESS + _LIVE + "RETURNING operations, incarnation, due_at"
+_TOLD = "cancel_at IS NOT NULL AND NOT cancel_told"
+RECORD = joined(
+    _PROGRESS,
+    tokens.LIVE,
+    "RETURNING operations, incarnation, nudged > 0 OR",
+    _TOLD,
+)
 # The covered wakes are cleared; what counts is what was asked for since the claim, and the
 # delivery's own waits (E9).
-SUSPEND = (
-    _PROGRESS
-    + """,
+SUSPEND = joined(
+    _PROGRESS,
+    _ACKNOWLEDGED,
+    """,
        status         = 'suspended',
        due_at         = CASE WHEN :due_at IS NULL THEN due_at
                              ELSE min(ifnull(due_at, :due_at), :due_at) END,
-       covered_due_at = NULL,
-       claimed_by     = NULL,
-       acked_token    = token,
-       acked_at       = :now,
-       problem        = NULL
-"""
-    + _LIVE
-    + "RETURNING operations, incarnation, due_at"
+       needs          = :needs,
+       needs_since    = CASE WHEN :needs IS NOT NULL THEN :now END
+""",
+    tokens.LIVE,
+    "RETURNING due_at",
 )
 # Becoming terminal clears every pending wake (E10).
-FINISH = (
-    _PROGRESS
-    + """,
+FINISH = joined(
+    _PROGRESS,
+    _ACKNOWLEDGED,
+    """,
        status         = :status,
        outcome        = :outcome,
        due_at         = NULL,
-       covered_due_at = NULL,
-       claimed_by     = NULL,
-       acked_token    = token,
-       acked_at       = :now,
-       problem        = NULL
-"""
-    + _LIVE
-    + "RETURNING operations, incarnation, due_at"
+       paused         = NULL,
+       needs          = NULL,
+       needs_since    = NULL
+""",
+    tokens.LIVE,
+    "RETURNING operations, incarnation, execution_id, updated_at",
 )
-STANDING = "SELECT status, outcome, acked_token, due_at FROM executions WHERE n = :n"
-# The covered wakes are pending again, merged with later ones (E8).
-RELEASE = (
-    """
-UPDATE executions
-   SET due_at         = min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)),
-       covered_due_at = NULL,
-       claimed_by     = NULL
-"""
-    + _LIVE
-    + "RETURNING last_worker, claimed_at, problem"
+# The next incarnation begins with an empty history, under the same ID, due now (C7).
+CONTINUE = joined(
+    _PROGRESS,
+    _ACKNOWLEDGED,
+    """,
+       status         = 'suspended',
+       due_at         = min(ifnull(due_at, :now), :now),
+       incarnation    = incarnation + 1,
+       operations     = 0,
+       params         = :params,
+       version        = :version,
+       format         = :format,
+       started_at     = NULL,
+       needs          = NULL,
+       needs_since    = NULL
+""",
+    tokens.LIVE,
+    "RETURNING incarnation",
 )
-HOLD = """
-UPDATE executions
-   SET problem     = ifnull(:problem, problem),
-       held_since  = CASE WHEN :held THEN :now END,
-       held_until  = :held_until,
-       held_code   = CASE WHEN :held THEN :code END,
-       held_module = :module
+OPEN = joined("SELECT operations, incarnation FROM executions", tokens.LIVE)
+# What a delivery has to look at before it may suspend; whether it waits on a queue at all; and
+# whether a mark keeps it from going on anyway.
+READY = """
+SELECT (cancel_at IS NOT NULL AND NOT cancel_told AND NOT :told)
+       OR EXISTS (SELECT 1 FROM waits INDEXED BY waits_ready
+                   WHERE n = :n AND ready_at IS NOT NULL),
+       EXISTS (SELECT 1 FROM waits INDEXED BY waits_queues
+                WHERE n = :n AND queue IS NOT NULL),
+       paused IS NOT NULL
+       OR EXISTS (SELECT 1 FROM pauses WHERE workflow_id IN ('', executions.workflow_id))
+  FROM executions
  WHERE n = :n
 """
-# What cannot even be read was not delivered: its wakes stay, and a claim that lapsed is over.
-HOLD_UNREADABLE = """
-UPDATE executions
-   SET due_at         = min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)),
-       covered_due_at = NULL,
-       claimed_by     = NULL,
-       problem        = :problem,
-       held_since     = :now,
-       held_until     = NULL,
-       held_code      = :code,
-       held_module    = NULL
- WHERE n = :n
+STANDING = """
+SELECT e.status, e.outcome, e.acked_token, e.due_at, i.n IS NOT NULL
+  FROM executions AS e
+  LEFT JOIN incarnations AS i
+    ON i.n = e.n AND i.incarnation = e.incarnation - 1 AND i.ended_at = e.acked_at
+ WHERE e.n = :n
 """
-# Told while the delivery goes on; its acknowledgement clears it.
-OPEN_PROBLEM = joined("SELECT problem FROM executions", _LIVE)
-NOTE = joined("UPDATE executions SET problem = :problem", _LIVE)
-FIND_NUMBER = "SELECT n FROM executions WHERE execution_id = :execution_id"
+
+
+class _Ready(NamedTuple):
+    anything: bool
+    paused: bool
 
 
 class Endings:
-    """Writes of a live delivery, inside the transaction under way."""
+    """Rounds and acknowledgements of a live delivery, inside the transaction under way."""
 
     def __init__(
-        self, db: Database, history: History, lost: LostDeliveries, *, clock: Clock
+        self,
+        db: Database,
+        history: History,
+        waits: Waits,
+        actions: Actions,
+        consequences: Consequences,
+        inbox: SqliteInbox,
+        *,
+        clock: Clock,
     ) -> None:
         self._db = db
         self._history = history
-        self._lost = lost
+        self._waits = waits
+        self._actions = actions
+        self._consequences = consequences
+        self._inbox = inbox
         self._clock = clock
 
-    def end(self, delivery: Delivery, changes: Round) -> Outcome | None:
-        """Write one round and, with an outcome, end the delivery; answers what now stands."""
-        number = self._number(delivery)
+    def end(self, delivery: Delivery, changes: Round, *, must_end: bool = False) -> Recorded:
+        """Write one round and, with an outcome, end the delivery; answers what came of it.
+
+        With `must_end` a suspension is performed also where a wait is ready; it is due then.
+        """
+        number = tokens.number_of(self._db, delivery)
         bindings = self._progress(number, delivery, changes)
         match changes.outcome:
             case None:
-                statement = RECORD
+                return self._record(delivery, changes, bindings)
             case Suspended(due_at):
-                statement = SUSPEND
-                bindings["due_at"] = due_at
+                return self._suspend(delivery, changes, bindings, due_at, must_end=must_end)
+            case Continued() as continued:
+                return self._continue(delivery, changes, bindings, continued)
             case outcome:
-                statement = FINISH
                 bindings["status"], bindings["outcome"] = records.stored_outcome(outcome)
-        row = self._db.row(statement, bindings)
-        if row is None:
-            return self._standing(number, delivery, changes)
-        operations, incarnation, due_at = row
-        if changes.entries:
-            # A gap would be read back as another history.
-            assert changes.entries[-1].position == operations - 1, "entries follow one another"
-        self._history.write(number, incarnation, changes)
-        if statement is FINISH:
-            self._history.end(number)
-        if statement is SUSPEND:
-            return Suspended(due_at)
-        return changes.outcome
+                return self._finish(delivery, changes, bindings)
 
     def _progress(self, number: int, delivery: Delivery, changes: Round) -> dict[str, Any]:
+        moments = [x.at for x in (*changes.entries[-1:], *changes.actions[-1:])]
         return {
             "n": number,
             "token": delivery.token,
-            "entries": len(changes.entries),
-            "moment": changes.entries[-1].at if changes.entries else None,
-            "progress": bool(changes.entries or changes.attempts),
+            "entries": len(changes.entries) + len(changes.actions),
+            "moment": moments[-1] if moments else None,
+            "progress": bool(moments or changes.attempts or isinstance(changes.outcome, Continued)),
             "status_value": changes.status_value,
+            "told": changes.told,
             "now": self._clock.now_ms(),
         }
 
-    def _standing(self, number: int, delivery: Delivery, changes: Round) -> Outcome:
+    # --- the four ways a round goes ----------------------------------------------------------
+
+    def _record(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
+        row = self._db.row(RECORD, bindings)
+        if row is None:
+            return self._standing(delivery, changes, bindings)
+        operations, incarnation, stirred = row
+        first = operations - bindings["entries"]
+        entries = self._write(bindings, incarnation, first, changes)
+        # Otherwise nothing has become ready since the last look: an event raises `nudged`.
+        if stirred or changes.actions or any(w.queue or w.target for w in changes.waits):
+            return Recorded(None, entries, self._ready(bindings).anything)
+        return Recorded(None, entries)
+
+    def _suspend(
+        self,
+        delivery: Delivery,
+        changes: Round,
+        bindings: dict[str, Any],
+        due_at: int | None,
+        *,
+        must_end: bool,
+    ) -> Recorded:
+        row = self._db.row(OPEN, bindings)
+        if row is None:
+            return self._standing(delivery, changes, bindings)
+        operations, incarnation = row
+        entries = self._write(bindings, incarnation, operations, changes)
+        ready = self._ready(bindings)
+        if ready.anything:
+            if not (must_end or ready.paused):
+                self._db.rows(RECORD, bindings)
+                return Recorded(None, entries, ready=True)
+            # Not answered by this delivery, so the next one is due for it.
+            due_at = bindings["now"] if due_at is None else min(due_at, bindings["now"])
+        needs = json.dumps(changes.needs) if changes.needs else None
+        suspended = self._db.row(SUSPEND, bindings | {"due_at": due_at, "needs": needs})
+        assert suspended is not None, "its token was live a moment ago, in this same transaction"
+        return Recorded(Suspended(suspended[0]), entries)
+
+    def _continue(
+        self, delivery: Delivery, changes: Round, bindings: dict[str, Any], continued: Continued
+    ) -> Recorded:
+        row = self._db.row(OPEN, bindings)
+        if row is None:
+            return self._standing(delivery, changes, bindings)
+        operations, incarnation = row
+        number, now = bindings["n"], bindings["now"]
+        entries = self._write(bindings, incarnation, operations, changes)
+        self._history.keep_incarnation(number, incarnation, now, bindings["entries"])
+        following = {
+            "params": continued.params,
+            "version": continued.version,
+            "format": HISTORY_FORMAT,
+        }
+        assert self._db.row(CONTINUE, bindings | following) is not None, "its token was live"
+        self._waits.end_all(number)
+        self._history.end(number)
+        return Recorded(continued, entries)
+
+    def _finish(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
+        entries: tuple[Entry, ...] = ()
+        if changes.actions:
+            # They come before the end: a message to itself still finds it open.
+            row = self._db.row(OPEN, bindings)
+            if row is None:
+                return self._standing(delivery, changes, bindings)
+            operations, incarnation = row
+            entries = self._write(bindings, incarnation, operations, changes)
+        row = self._db.row(FINISH, bindings)
+        if row is None:
+            return self._standing(delivery, changes, bindings)
+        operations, incarnation, execution_id, updated_at = row
+        if not changes.actions:
+            self._write(bindings, incarnation, operations - bindings["entries"], changes)
+        number = bindings["n"]
+        self._waits.end_all(number)
+        self._history.end(number)
+        ended = Ended(number, execution_id, bindings["status"], updated_at)
+        self._consequences.follow([ended], bindings["now"])
+        return Recorded(changes.outcome, entries)
+
+    # --- their parts -------------------------------------------------------------------------
+
+    def _write(
+        self, bindings: dict[str, Any], incarnation: int, first: int, changes: Round
+    ) -> tuple[Entry, ...]:
+        """Everything but the record itself; `first` is the position of the first entry."""
+        number, now = bindings["n"], bindings["now"]
+        if changes.entries:
+            # A gap would be read back as another history.
+            last = first + len(changes.entries) - 1
+            assert changes.entries[-1].position == last, "entries follow one another"
+        self._history.write(number, incarnation, changes)
+        if changes.unwait:
+            self._waits.end(number, changes.unwait)
+        if changes.consumed or changes.invalid:
+            self._inbox.take(number, changes.consumed, changes.invalid, now)
+        entries: tuple[Entry, ...] = ()
+        if changes.actions:
+            position = first + len(changes.entries)
+            entries = self._actions.perform(number, position, changes.actions, now)
+            self._history.add_entries(number, incarnation, entries)
+        if changes.waits:
+            # After the actions: a child that is awaited has been admitted by then.
+            self._waits.put(number, changes.waits, now)
+        return entries
+
+    def _ready(self, bindings: dict[str, Any]) -> _Ready:
+        marked, on_queue, paused = self._db.rows(READY, bindings)[0]
+        unread = bool(on_queue) and not marked and self._inbox.any_unread(bindings["n"])
+        return _Ready(bool(marked) or unread, bool(paused))
+
+    def _standing(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
         """What a delivery whose token is dead is told; nothing has been changed."""
-        row = self._db.row(STANDING, {"n": number})
+        row = self._db.row(STANDING, bindings)
         if row is not None:
-            status, outcome, acked_token, due_at = row
+            status, outcome, acked_token, due_at, continued = row
             terminal = records.terminal_outcome(status, outcome)
             if terminal is not None:
-                return terminal
+                return Recorded(terminal)
             if changes.outcome is not None and acked_token == delivery.token > 0:
                 # The same acknowledgement again: its answer was lost on the way. (No claim has
                 # token 0: that is how a record begins that was never acknowledged.)
-                return Suspended(due_at)
-        raise stale(delivery)
-
-    def release(
-        self,
-        delivery: Delivery,
-        *,
-        how: str,
-        problem: tuple[str, str] | None,
-        held_until: int | None,
-        held: bool,
-        module: str | None,
-    ) -> None:
-        """End the delivery without an outcome. Raises StaleDelivery."""
-        number = self._number(delivery)
-        now = self._clock.now_ms()
-        row = self._db.row(RELEASE, {"n": number, "token": delivery.token})
-        if row is None:
-            raise stale(delivery)
-        last_worker, claimed_at, old_problem = row
-        code = plain(how if problem is None else problem[0])
-        if problem is not None or held:
-            self._db.rows(
-                HOLD,
-                {
-                    "n": number,
-                    "now": now,
-                    "problem": None
-                    if problem is None
-                    else records.next_problem(old_problem, code, plain(problem[1]), now),
-                    "held": held,
-                    "held_until": held_until if held else None,
-                    "code": code,
-                    "module": module if held else None,
-                },
-            )
-        ended_how = code if how == "released" else how
-        self._lost.add(number, delivery.token, last_worker, claimed_at, now, ended_how)
-
-    def hold_unreadable(self, number: int, message: str) -> None:
-        """Hold an execution whose rows are damaged, so that it is in nobody's way (E12)."""
-        code, now = UndecodableRecord.code, self._clock.now_ms()
-        problem = records.next_problem(None, code, message, now)
-        self._db.rows(HOLD_UNREADABLE, {"n": number, "now": now, "code": code, "problem": problem})
-
-    def note(self, delivery: Delivery, code: str, message: str) -> None:
-        """Keep a problem of a delivery that goes on; nothing where it is over."""
-        live = {"n": self._number(delivery), "token": delivery.token}
-        row = self._db.row(OPEN_PROBLEM, live)
-        if row is not None:
-            problem = records.next_problem(row[0], code, plain(message), self._clock.now_ms())
-            self._db.rows(NOTE, live | {"problem": problem})
-
-    def _number(self, delivery: Delivery) -> int:
-        if delivery.number:
-            return delivery.number
-        row = self._db.row(FIND_NUMBER, {"execution_id": delivery.execution_id})
-        return int(row[0]) if row else 0
-
-
-def stale(delivery: Delivery) -> StaleDelivery:
-    """The refusal of a dead token."""
-    return StaleDelivery(
-        f"delivery {delivery.token} of {delivery.execution_id!r} is over",
-        why=("Another delivery took its place, or it was ended. Nothing was changed.",),
-        remedy=(f"ys show {delivery.execution_id}",),
-    )
-
-
-def plain(text: str) -> str:
-    """`text` as it can be stored: what is no character stands there as an escape."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+                if continued and isinstance(changes.outcome, Continued):
+                    return Recorded(changes.outcome)
+                return Recorded(Suspended(due_at))
+        raise tokens.stale(delivery)

@@ -27,6 +27,7 @@ from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.releases import Releases
 
 # One row is both the record and its first wake: they cannot come apart (E1).
 ADMIT = """
@@ -82,6 +83,7 @@ class SqliteExecutions:
         db: Database,
         claims: Claims,
         endings: Endings,
+        releases: Releases,
         inbox: SqliteInbox,
         *,
         clock: Clock,
@@ -92,6 +94,7 @@ class SqliteExecutions:
         self._db = db
         self._claims = claims
         self._endings = endings
+        self._releases = releases
         self._inbox = inbox
         self._clock = clock
         self._chance = chance
@@ -205,9 +208,9 @@ class SqliteExecutions:
     def acknowledge(self, delivery: Delivery, outcome: Outcome) -> Outcome:
         """See `contract.Executions.acknowledge`."""
         with self._db.writing():
-            ended = self._endings.end(delivery, Round(outcome=outcome))
-        assert ended is not None, "a round with an outcome answers one"
-        return ended
+            recorded = self._endings.end(delivery, Round(outcome=outcome), must_end=True)
+        assert recorded.outcome is not None, "a round that must end answers an outcome"
+        return recorded.outcome
 
     def release(
         self,
@@ -221,7 +224,7 @@ class SqliteExecutions:
     ) -> None:
         """See `contract.Executions.release`."""
         with self._db.writing():
-            self._endings.release(
+            self._releases.release(
                 delivery, how=how, problem=problem, held_until=held_until, held=held, module=module
             )
 

@@ -1,14 +1,16 @@
-"""What a round of a delivery leaves behind: resolutions, attempts, waits, log lines (spec R4)."""
+"""What a round of a delivery leaves behind: resolutions, attempts, log lines (spec R4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from yieldstar_cli.model import Attempt, Entry, Kind, LogLine, Retry, Round, Wait
+from yieldstar_cli.model import Attempt, Entry, Incarnation, Kind, LogLine, Retry, Round
 from yieldstar_cli.storage.sqlite.database import Database
 
 #: How many ended tries of one operation are kept for people.
 ATTEMPTS_KEPT = 20
+#: How many earlier incarnations keep their history.
+INCARNATIONS_KEPT = 3
 
 ADD_ENTRY = """
 INSERT INTO history (n, incarnation, position, kind, step_key, ok, value, at,
@@ -56,18 +58,6 @@ DELETE FROM retries
  WHERE n = ? AND incarnation = ? AND kind = ? AND step_key = ?
 """
 END_RETRIES = "DELETE FROM retries WHERE n = :n"
-WAITS = """
-SELECT kind, step_key, label, since_at, due_at, state, attempt, position
-  FROM waits
- WHERE n = :n
- ORDER BY position
-"""
-PUT_WAIT = """
-INSERT OR REPLACE INTO waits (n, kind, step_key, label, since_at, due_at, state, attempt, position)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-END_WAIT = "DELETE FROM waits WHERE n = ? AND position = ?"
-END_WAITS = "DELETE FROM waits WHERE n = :n"
 ADD_LOG = """
 INSERT INTO logs (n, incarnation, line, at, level, text)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -78,6 +68,26 @@ SELECT l.line, l.at, l.level, l.text
   JOIN logs AS l ON l.n = e.n AND l.incarnation = e.incarnation
  WHERE e.n = :n
  ORDER BY l.line
+"""
+# Before the record goes over to the next incarnation.
+KEEP_INCARNATION = """
+INSERT INTO incarnations (n, incarnation, version, started_at, ended_at, operations, params)
+SELECT n, incarnation, version, started_at, :now, operations + :entries, params
+  FROM executions
+ WHERE n = :n
+"""
+# Ranges of the keys: the cost is that of what is forgotten.
+FORGET_INCARNATIONS = (
+    "DELETE FROM history WHERE n = :n AND incarnation < :oldest",
+    "DELETE FROM attempts WHERE n = :n AND incarnation < :oldest",
+    "DELETE FROM logs WHERE n = :n AND incarnation < :oldest",
+    "DELETE FROM incarnations WHERE n = :n AND incarnation < :oldest",
+)
+INCARNATIONS = """
+SELECT incarnation, version, params, started_at, ended_at, operations
+  FROM incarnations
+ WHERE n = :n
+ ORDER BY incarnation
 """
 COUNT_LOGS = "SELECT count(*) FROM logs WHERE n = :n AND incarnation = :incarnation"
 
@@ -91,7 +101,7 @@ class History:
     def write(self, number: int, incarnation: int, changes: Round) -> None:
         """Write everything of `changes` but the outcome; the caller has checked the token."""
         if changes.entries:
-            self._add_entries(number, incarnation, changes.entries)
+            self.add_entries(number, incarnation, changes.entries)
         if changes.attempts:
             self._add_attempts(number, incarnation, changes.attempts)
         if changes.logs:
@@ -99,10 +109,9 @@ class History:
                 ADD_LOG,
                 [(number, incarnation, x.index, x.at, x.level, x.text) for x in changes.logs],
             )
-        if changes.waits is not None:
-            self._replace_waits(number, changes.waits)
 
-    def _add_entries(self, number: int, incarnation: int, entries: Sequence[Entry]) -> None:
+    def add_entries(self, number: int, incarnation: int, entries: Sequence[Entry]) -> None:
+        """Append resolutions; the caller has checked that they follow what is recorded."""
         self._db.run_many(
             ADD_ENTRY,
             [
@@ -139,40 +148,28 @@ class History:
                 self._db.rows(FORGET_ATTEMPTS, (*operation, a.attempt - ATTEMPTS_KEPT))
             self._db.rows(COUNT_RETRY, (*operation, a.attempt, a.how != "empty", a.retry_at))
 
-    def _replace_waits(self, number: int, waits: Sequence[Wait]) -> None:
-        """Write what changed: of a thousand sleepers one wakes, and only its row is touched."""
-        stored = self._db.rows(WAITS, {"n": number})
-        wanted = {
-            (w.kind, w.step_key): (
-                w.kind,
-                w.step_key,
-                w.label,
-                w.since_at,
-                w.due_at,
-                w.state,
-                w.attempt,
-            )
-            for w in waits
-        }
-        last = stored[-1][-1] if stored else -1
-        kept = {row[:2]: row for row in stored}
-        gone = [(number, row[-1]) for key, row in kept.items() if key not in wanted]
-        if gone:
-            self._db.run_many(END_WAIT, gone)
-        put = []
-        for key, columns in wanted.items():
-            old = kept.get(key)
-            # What was named earlier stays ahead of what was named later.
-            position = old[-1] if old else (last := last + 1)
-            if old is None or old[:-1] != columns:
-                put.append((number, *columns, position))
-        if put:
-            self._db.run_many(PUT_WAIT, put)
-
     def end(self, number: int) -> None:
-        """A terminal execution waits for nothing."""
-        self._db.rows(END_WAITS, {"n": number})
+        """No operation of the execution is tried again."""
         self._db.rows(END_RETRIES, {"n": number})
+
+    # --- earlier incarnations ----------------------------------------------------------------
+
+    def keep_incarnation(self, number: int, incarnation: int, now: int, entries: int) -> None:
+        """The incarnation ends with `entries` more resolutions; the last few are kept (C7)."""
+        bindings = {
+            "n": number,
+            "now": now,
+            "entries": entries,
+            "oldest": incarnation - INCARNATIONS_KEPT + 1,
+        }
+        self._db.rows(KEEP_INCARNATION, bindings)
+        if bindings["oldest"] > 1:
+            for statement in FORGET_INCARNATIONS:
+                self._db.rows(statement, bindings)
+
+    def incarnations(self, number: int) -> list[Incarnation]:
+        """The earlier incarnations that are still kept, oldest first."""
+        return [Incarnation(*row) for row in self._db.rows(INCARNATIONS, {"n": number})]
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -215,10 +212,6 @@ class History:
         """Ended tries, oldest first."""
         rows = self._db.rows(ATTEMPTS, {"n": number, "incarnation": incarnation})
         return [Attempt(*row) for row in rows]
-
-    def waits(self, number: int) -> list[Wait]:
-        """The open operations, in the order they were named."""
-        return [Wait(*row[:-1]) for row in self._db.rows(WAITS, {"n": number})]
 
     def logs(self, number: int) -> list[LogLine]:
         """The log lines of the current incarnation."""

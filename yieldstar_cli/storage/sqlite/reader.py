@@ -13,6 +13,7 @@ from yieldstar_cli.storage.sqlite import records
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+from yieldstar_cli.storage.sqlite.waits import Waits
 
 # Each filter is there always and is switched off by NULL, so that no statement is ever put
 # together from what somebody typed.
@@ -106,6 +107,7 @@ class SqliteReader:
         db: Database,
         history: History,
         lost: LostDeliveries,
+        waits: Waits,
         *,
         clock: Clock,
         redelivery_ms: int,
@@ -113,6 +115,7 @@ class SqliteReader:
         self._db = db
         self._history = history
         self._lost = lost
+        self._waits = waits
         self._clock = clock
         self._redelivery_ms = redelivery_ms
 
@@ -193,7 +196,7 @@ class SqliteReader:
 
     def waits(self, number: int) -> list[Wait]:
         """See `contract.Reader.waits`."""
-        return self._history.waits(number)
+        return self._waits.of(number)
 
     def logs(self, number: int) -> list[LogLine]:
         """See `contract.Reader.logs`."""

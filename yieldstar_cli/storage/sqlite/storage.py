@@ -9,16 +9,24 @@ from yieldstar_cli.clock import Clock, SystemClock
 from yieldstar_cli.codec import MAX_VALUE
 from yieldstar_cli.errors import CommitUnknown, StorageError
 from yieldstar_cli.ids import Chance, SystemChance
+from yieldstar_cli.storage.sqlite.actions import Actions
 from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
 from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS, Durability, open_connection
+from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+from yieldstar_cli.storage.sqlite.family import SqliteFamily
 from yieldstar_cli.storage.sqlite.history import History
+from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.looks import Looks
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 from yieldstar_cli.storage.sqlite.reader import SqliteReader
+from yieldstar_cli.storage.sqlite.releases import Releases
+from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+from yieldstar_cli.storage.sqlite.waits import Waits
 from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
 #: RFC 001's redelivery timeout: the lease of a claim made without a worker.
@@ -59,20 +67,32 @@ class SqliteStorage:
             chance=chance,
         )
         self.max_value = max_value
-        history, lost = History(self.db), LostDeliveries(self.db)
+        history, lost, waits = History(self.db), LostDeliveries(self.db), Waits(self.db)
         claims = Claims(self.db, lost, redelivery_ms=redelivery_ms)
-        endings = Endings(self.db, history, lost, clock=clock)
+        releases = Releases(self.db, lost, clock=clock)
+        consequences = Consequences(self.db, waits, history, lost)
+        self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
+        actions = Actions(self.db, consequences, self.inbox, chance=chance)
+        endings = Endings(self.db, history, waits, actions, consequences, self.inbox, clock=clock)
         self.executions = SqliteExecutions(
             self.db,
             claims,
             endings,
+            releases,
+            self.inbox,
             clock=clock,
             chance=chance,
             redelivery_ms=redelivery_ms,
             max_value=max_value,
         )
-        self.deliveries = SqliteDeliveries(self.db, claims, endings, history)
-        self.reader = SqliteReader(self.db, history, lost, clock=clock, redelivery_ms=redelivery_ms)
+        self.deliveries = SqliteDeliveries(
+            self.db, claims, endings, releases, history, waits, Looks(self.db, waits, self.inbox)
+        )
+        self.reader = SqliteReader(
+            self.db, history, lost, waits, clock=clock, redelivery_ms=redelivery_ms
+        )
+        self.steering = SqliteSteering(self.db, consequences, clock=clock)
+        self.family = SqliteFamily(self.db, history, redelivery_ms=redelivery_ms)
         self.workers = SqliteWorkers(self.db, claims, clock=clock)
         self.catalog = SqliteCatalog(self.db)
 

@@ -10,7 +10,7 @@ from yieldstar_cli.model import WorkerRow
 from yieldstar_cli.storage.sqlite import records
 from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database, Row
-from yieldstar_cli.storage.sqlite.endings import plain
+from yieldstar_cli.storage.sqlite.texts import plain
 
 #: The pause after the second death in a row; each later one doubles it (E12).
 FIRST_PAUSE_MS = 1_000

@@ -1,0 +1,162 @@
+"""What a delivery does to other executions, each act with an entry of its own (spec C3, C4, M1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from yieldstar_cli.errors import (
+    ExecutionIdConflict,
+    InvalidExecutionEvent,
+    InvalidMessageEvent,
+    YieldstarError,
+)
+from yieldstar_cli.ids import Chance
+from yieldstar_cli.model import (
+    HISTORY_FORMAT,
+    Action,
+    CancelOther,
+    Entry,
+    Kind,
+    Send,
+    Start,
+    WakeOther,
+)
+from yieldstar_cli.storage.sqlite import admission
+from yieldstar_cli.storage.sqlite.consequences import Consequences
+from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.texts import plain
+
+ADMIT_CHILD = """
+INSERT INTO executions (execution_id, workflow_id, version, format, params, context, status,
+                        admitted_at, updated_at, admission_nonce, seed, due_at, parent, detached)
+VALUES (:execution_id, :workflow_id, :version, :format, :params, '{}', 'admitted',
+        :now, :now, :nonce, :seed, :now, :parent, :detached)
+    ON CONFLICT (execution_id) DO NOTHING
+RETURNING n
+"""
+IN_USE = """
+SELECT workflow_id, status, parent IS :parent AND params = :params
+  FROM executions
+ WHERE execution_id = :execution_id
+"""
+# A caller's wake, without a word where there is no such execution; it ends no hold (E12).
+REQUEST_WAKE = """
+UPDATE executions
+   SET due_at = min(ifnull(due_at, :now), :now)
+ WHERE execution_id = :execution_id
+   AND status IN ('admitted', 'suspended')
+RETURNING n
+"""
+
+
+class Actions:
+    """Performs the actions of a round, inside the transaction under way."""
+
+    def __init__(
+        self, db: Database, consequences: Consequences, inbox: SqliteInbox, *, chance: Chance
+    ) -> None:
+        self._db = db
+        self._consequences = consequences
+        self._inbox = inbox
+        self._chance = chance
+
+    def perform(
+        self, number: int, position: int, actions: Sequence[Action], now: int
+    ) -> tuple[Entry, ...]:
+        """Do all of `actions` for execution `number`; their entries stand from `position` on."""
+        return tuple(
+            self._perform(number, position + i, action, now) for i, action in enumerate(actions)
+        )
+
+    def _perform(self, number: int, position: int, action: Action, now: int) -> Entry:
+        label = action.execution_id
+        match action:
+            case Start():
+                kind, (ok, value) = Kind.START, self._start(number, action, now)
+            case Send():
+                kind, (ok, value) = Kind.SEND, self._send(action)
+                label = f"{action.execution_id} {action.queue}"
+            case WakeOther():
+                kind, (ok, value) = Kind.WAKE, (True, json.dumps(self._wake(action, now)))
+            case CancelOther():
+                kind, (ok, value) = Kind.CANCEL_CHILD, (True, json.dumps(self._cancel(action, now)))
+        return Entry(
+            position=position,
+            kind=kind,
+            step_key=action.step_key,
+            ok=ok,
+            value=value,
+            at=action.at,
+            label=plain(label),
+            withdrawn=action.withdrawn,
+        )
+
+    def _start(self, number: int, start: Start, now: int) -> tuple[bool, str]:
+        """Admit a child, unless its ID is taken by another than this one's same child (C3)."""
+        try:
+            child = {
+                "execution_id": admission.checked_id(start.execution_id),
+                "workflow_id": admission.checked_workflow(start.workflow_id),
+                "version": admission.checked_version(start.version),
+                "format": HISTORY_FORMAT,
+                "params": start.params,
+                "now": now,
+                "nonce": self._chance.seed(),
+                "seed": self._chance.seed(),
+                "parent": number,
+                "detached": start.detached,
+            }
+            self._admit(child, start, now)
+        except (InvalidExecutionEvent, ExecutionIdConflict) as error:
+            return False, _refusal(error)
+        return True, "null"
+
+    def _admit(self, child: dict[str, object], start: Start, now: int) -> None:
+        admitted = self._db.row(ADMIT_CHILD, child)
+        if admitted is not None:
+            self._inbox.adopt(start.execution_id, admitted[0], now)
+            return
+        workflow_id, status, own = self._db.rows(IN_USE, child)[0]
+        if not own or workflow_id != start.workflow_id:
+            raise ExecutionIdConflict(start.execution_id, workflow_id, status)
+
+    def _send(self, send: Send) -> tuple[bool, str]:
+        try:
+            answer = self._inbox.send_within(send.execution_id, send.queue, send.value, send.ttl_ms)
+        except InvalidMessageEvent as error:
+            return False, _refusal(error)
+        return True, json.dumps(answer)
+
+    def _wake(self, wake: WakeOther, now: int) -> str:
+        number = self._known(wake.execution_id)
+        if number is None:
+            return "not_found"
+        woken = self._db.row(REQUEST_WAKE, {"execution_id": wake.execution_id, "now": now})
+        return "ignored" if woken is None else "requested"
+
+    def _cancel(self, cancel: CancelOther, now: int) -> str:
+        number = self._known(cancel.execution_id)
+        if number is None:
+            return "not_found"
+        reason = None if cancel.reason is None else plain(cancel.reason)
+        return self._consequences.cancel(number, reason, now)
+
+    def _known(self, execution_id: str) -> int | None:
+        try:
+            return self._consequences.find(admission.checked_id(execution_id))
+        except InvalidExecutionEvent:
+            return None
+
+
+def _refusal(error: YieldstarError) -> str:
+    """Why it was refused, as the entry's value."""
+    told: dict[str, object] = {"code": error.code, "message": error.message}
+    if isinstance(error, ExecutionIdConflict):
+        told |= {
+            "execution_id": error.execution_id,
+            "workflow_id": error.workflow_id,
+            "status": error.status,
+        }
+    return json.dumps(told)

@@ -1,0 +1,83 @@
+"""What is ready for an open delivery (spec R4, R10, O6); writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from yieldstar_cli.errors import InvalidExecutionEvent
+from yieldstar_cli.model import Arrived, CancelRequested, Look, TerminalOutcome
+from yieldstar_cli.storage.sqlite import admission, records
+from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
+from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.waits import Waits
+
+STEERED = """
+SELECT CASE WHEN NOT cancel_told THEN cancel_at END, cancel_reason,
+       paused IS NOT NULL
+       OR EXISTS (SELECT 1 FROM pauses WHERE workflow_id IN ('', executions.workflow_id))
+  FROM executions
+ WHERE n = :n
+"""
+STATUS = "SELECT status, outcome FROM executions WHERE execution_id = :execution_id"
+NUDGED = """
+SELECT n, nudged
+  FROM executions INDEXED BY executions_nudged
+ WHERE claimed_by = :worker AND nudged > 0
+"""
+
+
+class Looks:
+    """Reads for deliveries, on one unchanging view of the file each."""
+
+    def __init__(self, db: Database, waits: Waits, inbox: SqliteInbox) -> None:
+        self._db = db
+        self._waits = waits
+        self._inbox = inbox
+
+    def look(
+        self,
+        number: int,
+        queues: Mapping[str, tuple[int, int]],
+        depths: Sequence[str],
+        statuses: Sequence[str],
+    ) -> Look:
+        """What is ready for execution `number`."""
+        with self._one_view():
+            steered = self._db.row(STEERED, {"n": number})
+            cancel_at, cancel_reason, paused = steered or (None, None, False)
+            arrived: list[Arrived] = []
+            for queue, (after, wanted) in queues.items():
+                arrived += self._inbox.unread(number, queue, after, wanted)
+            return Look(
+                arrived=tuple(sorted(arrived, key=lambda message: message.number)),
+                ended=tuple(self._waits.ended(number)),
+                cancel=None if cancel_at is None else CancelRequested(cancel_at, cancel_reason),
+                paused=bool(paused),
+                depths={queue: self._inbox.depth(number, queue) for queue in depths},
+                statuses={execution_id: self._status(execution_id) for execution_id in statuses},
+            )
+
+    def _status(self, execution_id: str) -> tuple[str, TerminalOutcome | None] | None:
+        try:
+            known = {"execution_id": admission.checked_id(execution_id)}
+        except InvalidExecutionEvent:
+            return None
+        row = self._db.row(STATUS, known)
+        return None if row is None else (row[0], records.terminal_outcome(*row))
+
+    def nudged(self, worker: int) -> list[tuple[int, int]]:
+        """The open deliveries of `worker` for which something has happened since their claim."""
+        return [(n, count) for n, count in self._db.rows(NUDGED, {"worker": worker})]
+
+    @contextmanager
+    def _one_view(self) -> Iterator[None]:
+        """Between two questions nobody commits: of two ends the earlier is never missed (O6)."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.rows(BEGIN_READ)
+        try:
+            yield
+        finally:
+            self._db.rollback()
