@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.storage.broken_adapters import Broken, Refused, all_broken
+from tests.storage.broken_rooms import BrokenRooms, all_broken_rooms
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import ExecutionAdmissionError, StaleDelivery
-from yieldstar_cli.testing.conformance import ExecutionConformance
+from yieldstar_cli.testing.conformance import ExecutionConformance, StorageConformance
 
 #: How a row notices: an assertion, an error that should have come, one that should not have. An
 #: error in a broken adapter's own statements (StorageError) is none of them and proves nothing.
@@ -59,3 +60,39 @@ def test_every_kind_of_row_is_shown_to_be_able_to_fail() -> None:
 
     assert len(kinds) >= 12
     assert {kind.found_by for kind in kinds} <= set(Suite(Broken, Path()).rows())
+
+
+class RoomSuite(StorageConformance):
+    """The suite over all rooms, on one given kind of storage."""
+
+    def __init__(self, kind: type[BrokenRooms], directory: Path) -> None:
+        self.kind = kind
+        self.directory = directory
+
+    def open(self, clock: ManualClock) -> Any:
+        return self.kind(self.directory / "ys.db", clock)
+
+
+@pytest.mark.parametrize("name", sorted(all_broken_rooms()))
+def test_the_suite_finds_the_room_that_is_broken(name: str, tmp_path: Path) -> None:
+    """The tester is tested: planted mistakes must be found (reliability C.5)."""
+    kind = all_broken_rooms()[name]
+    suite = RoomSuite(kind, tmp_path)
+
+    with pytest.raises(NOTICED):
+        getattr(suite, kind.found_by)()
+
+
+@pytest.mark.parametrize("row", RoomSuite(BrokenRooms, Path()).rows())
+def test_the_rooms_passed_through_break_nothing(row: str, tmp_path: Path) -> None:
+    """The control: what the broken storages are made of passes every row."""
+    getattr(RoomSuite(BrokenRooms, tmp_path), row)()
+
+
+def test_every_kind_of_room_is_shown_to_be_able_to_fail() -> None:
+    """At least three broken storages for the rows of each group."""
+    found_by = {kind.found_by for kind in all_broken_rooms().values()}
+
+    for group in StorageConformance.__bases__:
+        assert len(found_by & {name for name in vars(group) if name.startswith("test_")}) >= 3
+    assert found_by <= set(RoomSuite(BrokenRooms, Path()).rows())

@@ -18,7 +18,7 @@ class AgainRows(RoomRows):
     # --- continue-as-new -----------------------------------------------------------------------
 
     def test_the_next_incarnation_begins_under_the_same_id(self) -> None:
-        """Spec C7: new params, an empty history, due now; what was is kept beside."""
+        """Spec C7; cases 232, 235: new params, empty history, due now; the old one is kept."""
         with self.opened() as adapter:
             delivery = self.begun(adapter.storage, "a")
             first = self.entry(0)
@@ -43,7 +43,7 @@ class AgainRows(RoomRows):
             assert len(storage.reader.history(delivery.number, 2)) == 1
 
     def test_the_delivery_that_continued_is_over(self) -> None:
-        """Spec C7, L2; case 196: what it still writes is refused, before and after the claim."""
+        """Spec C7, L2; case 233: what it still writes is refused, before and after the claim."""
         with self.opened() as adapter:
             storage = adapter.storage
             delivery = self.begun(storage, "a")
@@ -54,7 +54,6 @@ class AgainRows(RoomRows):
                     storage.deliveries.record(
                         delivery, Round(entries=(self.entry(0),), actions=(self.start("c"),))
                     )
-                storage.executions.get("c")
                 self.due(storage)
 
             assert storage.executions.get("c") is None
@@ -62,7 +61,7 @@ class AgainRows(RoomRows):
             assert self.record_of(storage, "a").incarnation == 2
 
     def test_a_dead_delivery_cannot_continue(self) -> None:
-        """Spec C7, L2; case 196: the old incarnation stands, and its history."""
+        """Spec C7, L2; case 233: the old incarnation stands, and its history."""
         with self.opened() as adapter:
             storage = adapter.storage
             delivery = self.begun(storage, "a")
@@ -76,7 +75,7 @@ class AgainRows(RoomRows):
             assert (record.incarnation, record.params_json) == (1, "null")
 
     def test_messages_children_and_wakes_are_kept_without_limit(self) -> None:
-        """Spec C7; cases 236, 237: unread ones in order, a child's end, the last round's acts."""
+        """Spec C7; cases 237, 238: unread ones in order, a child's end, the last round's acts."""
         with self.opened() as adapter:
             storage = adapter.storage
             for value in range(150):

@@ -29,7 +29,7 @@ class ChildRows(RoomRows):
     """Rows about children and awaited executions."""
 
     def test_a_child_is_admitted_by_the_commit_that_records_its_start(self) -> None:
-        """Spec C3; case 73: both are there after a crash, and the child is due."""
+        """Spec C3; case 196: both are there after a crash, and the child is due."""
         with self.opened() as adapter:
             parent = self.begun(adapter.storage, "p")
 
@@ -50,7 +50,7 @@ class ChildRows(RoomRows):
             assert self.due(storage) == ["p/c"]
 
     def test_a_dead_delivery_starts_no_child(self) -> None:
-        """Spec L2; cases 73, 81: refused as a whole, and the next delivery may start it."""
+        """Spec L2; case 73: refused as a whole, and the next delivery may start it."""
         with self.opened() as adapter:
             storage = adapter.storage
             parent = self.begun(storage, "p")
@@ -79,7 +79,7 @@ class ChildRows(RoomRows):
             assert storage.executions.get("p/c") is None
 
     def test_one_s_own_earlier_child_is_that_child_and_any_other_id_is_refused(self) -> None:
-        """Spec C3: never a second one; what is refused is recorded and changes no record."""
+        """Spec C3; cases 196, 212: never a second one; a refusal is recorded, no record changed."""
         with self.opened() as adapter:
             storage = adapter.storage
             self.begun(storage, "taken")
@@ -121,7 +121,7 @@ class ChildRows(RoomRows):
             assert [m.state for m in storage.inbox.messages("p/c")] == ["waiting"]
 
     def test_the_end_of_a_child_wakes_its_parent(self) -> None:
-        """Spec C2; cases 199, 206: by the same commit; the outcome is read from its record."""
+        """Spec C2; case 199: by the same commit; the outcome is read from its record."""
         with self.opened() as adapter:
             storage = adapter.storage
             for number, outcome in enumerate(ENDS):
@@ -220,7 +220,7 @@ class ChildRows(RoomRows):
                 )
 
     def test_the_end_of_a_parent_cancels_its_linked_children(self) -> None:
-        """Spec C4; case 212: a request for those that began, the end for the others; in one."""
+        """Spec C4; case 206: a request for those that began, the end for the others; in one."""
         with self.opened() as adapter:
             storage = adapter.storage
             for number, outcome in enumerate(ENDS):

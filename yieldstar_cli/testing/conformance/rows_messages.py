@@ -124,7 +124,7 @@ class MessageRows(RoomRows):
             assert self.due(storage) == ["reader"]
 
     def test_a_message_for_an_open_delivery_is_told_to_its_worker(self) -> None:
-        """Spec R10, M4: it looks again, and is not due once more for what it has read."""
+        """Spec R10, M4; case 81: it looks again, and is not due once more for what it read."""
         with self.opened() as adapter:
             storage = adapter.storage
             delivery = self.begun(storage, "a")
@@ -147,7 +147,7 @@ class MessageRows(RoomRows):
             assert self.due(storage) == []
 
     def test_no_suspension_passes_over_a_message_that_is_there(self) -> None:
-        """Spec R10; case 251: sent before the wait was written; then the delivery stays open."""
+        """Spec R10; cases 81, 251: sent before the wait was written: the delivery stays open."""
         with self.opened() as adapter:
             storage = adapter.storage
             for queue, ready in (("approval", True), ("other", False)):
@@ -188,7 +188,7 @@ class MessageRows(RoomRows):
             assert self.looked(adapter.storage, delivery, "approval").arrived == (third,)
 
     def test_a_dead_delivery_consumes_nothing(self) -> None:
-        """Spec L2; cases 74, 81: refused as a whole; whoever has it now reads the message."""
+        """Spec L2; case 74: refused as a whole; whoever has it now reads the message."""
         with self.opened() as adapter:
             storage = adapter.storage
             delivery = self.begun(storage, "a")
@@ -209,7 +209,7 @@ class MessageRows(RoomRows):
             assert self.told(storage, "a") == [("1", "consumed")]
 
     def test_what_a_round_sends_is_sent_with_it_and_only_with_it(self) -> None:
-        """Spec R2, L2; case 81: exactly once, with its answer in the history; refused: nothing."""
+        """Spec R2, L2: exactly once, with its answer in the history; refused: nothing."""
         with self.opened() as adapter:
             storage = adapter.storage
             sender = self.begun(storage, "sender")
