@@ -12,6 +12,7 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import open_reading, project_of
 from yieldstar_cli.cli.render import document, safe, values
 from yieldstar_cli.cli.render.table import columns
+from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.model import Message
 
 EXAMPLES = ("ys messages order-42", "ys messages order-42 --queue cancel -n 1 --json")
@@ -90,12 +91,30 @@ def _table(
     if not found:
         where = "" if queue is None else f", queue {safe.visible(queue)}"
         return [f"No message has been sent to {safe.visible(execution_id)}{where}."]
-    rows = []
-    for message in found:
-        state = message.state
-        if state == "buffered" and message.expires_at is not None:
-            state = f"buffered, {times.ahead(message.expires_at)} expired"
-        shown = values.pairs(message.value, look.width, reveal=reveal, ellipsis=look.g("…"))
-        key = safe.visible(message.idempotency_key or "")
-        rows.append((safe.visible(message.queue), state, times.ago(message.sent_at), key, shown))
-    return columns(_HEADINGS, rows, look, shrink=(4, 3, 0))
+    rows = [
+        (
+            safe.visible(message.queue),
+            _state(message, times),
+            times.ago(message.sent_at),
+            safe.visible(message.idempotency_key or ""),
+        )
+        for message in found
+    ]
+    taken = sum(max(safe.cells(row[c]) for row in (_HEADINGS, *rows)) for c in range(4))
+    room = max(1, look.width - 1 - 2 * len(_HEADINGS) - taken)
+    shown = (
+        values.pairs(message.value, room, reveal=reveal, ellipsis=look.g("…")) for message in found
+    )
+    return columns(
+        _HEADINGS,
+        [(*row, value) for row, value in zip(rows, shown, strict=True)],
+        look,
+        shrink=(4, 3, 0),
+    )
+
+
+def _state(message: Message, times: Times) -> str:
+    """What became of it; of a buffered one also how long it is kept."""
+    if message.state == "buffered" and message.expires_at is not None:
+        return f"buffered, expires {times.ahead(message.expires_at)}"
+    return message.state
