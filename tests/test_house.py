@@ -70,15 +70,22 @@ WRITERS = {
     "history": {"storage.sqlite.history"},
     "retries": {"storage.sqlite.history"},
     "attempts": {"storage.sqlite.history"},
-    "waits": {"storage.sqlite.history"},
+    "waits": {"storage.sqlite.waits"},
+    "incarnations": {"storage.sqlite.history"},
+    "pauses": {"storage.sqlite.steering"},
     "logs": {"storage.sqlite.history"},
     "messages": {"storage.sqlite.inbox"},
     # The record's life, one module for each part of it: admission and wakes, claims, endings,
-    # holds of faults of the code, deaths of workers.
+    # releases, holds of faults of the code, deaths of workers; what others do to it: messages,
+    # a parent's and a sibling's actions, ends and cancels, pauses.
     "executions": {
         "storage.sqlite.executions",
         "storage.sqlite.claims",
         "storage.sqlite.endings",
+        "storage.sqlite.releases",
+        "storage.sqlite.actions",
+        "storage.sqlite.consequences",
+        "storage.sqlite.steering",
         "storage.sqlite.deliveries",
         "storage.sqlite.workers",
         "storage.sqlite.inbox",
@@ -406,11 +413,16 @@ def test_every_writer_of_a_table_still_writes_it() -> None:
 def test_a_status_changes_only_under_a_guard() -> None:
     """design, Invariants: the WHERE names the states it may leave.
 
-    A live token is the guard: only an open delivery has one, and a terminal record has none.
+    A live token is the guard: only an open delivery has one, and a terminal record has none. Only
+    a cancellation at once needs no delivery; it leaves the open states alone.
     """
     changes = dict(house.status_changes(MODULES))
 
-    assert set(changes) == {"storage.sqlite.endings.SUSPEND", "storage.sqlite.endings.FINISH"}
+    at_once = changes.pop("storage.sqlite.consequences.CANCEL_NOW")
+    assert "status IN ('admitted', 'suspended')" in at_once
+    assert set(changes) == {
+        f"storage.sqlite.endings.{name}" for name in ("SUSPEND", "FINISH", "CONTINUE")
+    }
     for guard in changes.values():
         assert "token = :token" in guard
         assert "claimed_by IS NOT NULL" in guard

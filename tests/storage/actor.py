@@ -101,7 +101,7 @@ def late_write(storage: SqliteStorage, execution_id: str) -> None:
         except YieldstarError as error:
             say(error.code)
         else:
-            say("written" if answer is None else "told the outcome")
+            say("written" if answer.outcome is None else "told the outcome")
 
 
 ACTIONS: dict[str, Callable[..., None]] = {

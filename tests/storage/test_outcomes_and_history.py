@@ -14,6 +14,7 @@ from yieldstar_cli.model import (
     Delivery,
     Failed,
     LogLine,
+    Recorded,
     Retry,
     Round,
     Suspended,
@@ -40,8 +41,10 @@ def failed_try(attempt: int, *, how: str = "error", kind: str = "step") -> Attem
     )
 
 
-def wait(step_key: str, due_at: int | None = None, state: str = "waiting") -> Wait:
-    return Wait("timer", step_key, "10m", 5, due_at, state)
+def wait(
+    step_key: str, due_at: int | None = None, state: str = "waiting", position: int = 0
+) -> Wait:
+    return Wait("timer", step_key, "10m", 5, due_at, state, position=position)
 
 
 def test_a_round_is_one_commit_with_its_outcome(storage: SqliteStorage, delivery: Delivery) -> None:
@@ -49,7 +52,7 @@ def test_a_round_is_one_commit_with_its_outcome(storage: SqliteStorage, delivery
     outcome = Completed('{"receipt":1}')
     history = (entry(0, at=10), entry(1, at=20, withdrawn=True, label="l", started_at=9))
 
-    answer = storage.deliveries.record(
+    recorded = storage.deliveries.record(
         delivery,
         Round(
             entries=history, logs=(LogLine(0, 3, 20, "hi"),), status_value='"50%"', outcome=outcome
@@ -58,7 +61,8 @@ def test_a_round_is_one_commit_with_its_outcome(storage: SqliteStorage, delivery
 
     record = storage.executions.get("a")
     assert record is not None
-    assert answer == record.outcome == outcome
+    assert recorded == Recorded(outcome)
+    assert record.outcome == outcome
     assert storage.reader.history(delivery.number, 1) == list(history)
     assert storage.reader.logs(delivery.number) == [LogLine(0, 3, 20, "hi")]
     assert (record.operations, record.status_value_json) == (2, '"50%"')
@@ -67,8 +71,8 @@ def test_a_round_is_one_commit_with_its_outcome(storage: SqliteStorage, delivery
 def test_an_open_round_keeps_the_delivery(storage: SqliteStorage, delivery: Delivery) -> None:
     """spec R4: without an outcome nothing ends; later rounds follow on."""
     for position in range(3):
-        answer = storage.deliveries.record(delivery, Round(entries=(entry(position, at=position),)))
-        assert answer is None
+        changes = Round(entries=(entry(position, at=position),))
+        assert storage.deliveries.record(delivery, changes) == Recorded()
 
     record = storage.executions.get("a")
     assert record is not None
@@ -98,9 +102,9 @@ def test_a_late_round_of_a_terminal_execution_is_told_its_outcome(
     outcome = CancelledOutcome("not wanted")
     storage.executions.acknowledge(delivery, outcome)
 
-    answer = storage.deliveries.record(delivery, Round(entries=(entry(0),), waits=(wait("t"),)))
+    recorded = storage.deliveries.record(delivery, Round(entries=(entry(0),), waits=(wait("t"),)))
 
-    assert answer == outcome
+    assert recorded == Recorded(outcome)
     assert storage.reader.history(delivery.number, 1) == []
     assert storage.reader.waits(delivery.number) == []
     assert claim(storage, clock.now_ms(), worker) == []
@@ -253,30 +257,31 @@ def test_the_last_twenty_tries_of_an_operation_are_kept(
 def test_waits_are_kept_in_the_order_they_were_named(
     storage: SqliteStorage, delivery: Delivery
 ) -> None:
-    """spec E5: `show` lists what is open; a round replaces the list, None leaves it."""
-    first = (wait("c", 3), wait("a"), wait("b", 1))
+    """spec E5: `show` lists what is open; a round adds, changes and takes away what it names."""
+    first = (wait("c", 3, position=0), wait("a", position=1), wait("b", 1, position=2))
     storage.deliveries.record(delivery, Round(waits=first))
     assert storage.reader.waits(delivery.number) == list(first)
 
-    second = (wait("c", 3), wait("b", 9, state="retrying"), wait("d"))
-    storage.deliveries.record(delivery, Round(waits=second))
-    assert storage.reader.waits(delivery.number) == list(second)
+    second = (wait("b", 9, state="retrying", position=2), wait("d", position=3))
+    storage.deliveries.record(delivery, Round(waits=second[::-1], unwait=(("timer", "a"),)))
+    assert storage.reader.waits(delivery.number) == [first[0], *second]
 
     storage.deliveries.record(delivery, Round(entries=(entry(0),)))
-    assert storage.reader.waits(delivery.number) == list(second)
-    storage.deliveries.record(delivery, Round(waits=()))
+    assert storage.reader.waits(delivery.number) == [first[0], *second]
+    gone = tuple(("timer", key) for key in "bcdx")
+    storage.deliveries.record(delivery, Round(unwait=gone))
     assert storage.reader.waits(delivery.number) == []
 
 
-def test_a_wait_that_did_not_change_is_not_written_again(
+def test_of_a_thousand_waits_only_the_one_that_ends_is_written(
     storage: SqliteStorage, delivery: Delivery
 ) -> None:
     """B97: of a thousand sleepers one wakes, and its row alone is touched."""
-    waits = tuple(wait(f"t-{n}", n) for n in range(1_000))
+    waits = tuple(wait(f"t-{n}", n, position=n) for n in range(1_000))
     storage.deliveries.record(delivery, Round(waits=waits))
     before = storage.db.connection.total_changes()
 
-    storage.deliveries.record(delivery, Round(waits=waits[:500] + waits[501:]))
+    storage.deliveries.record(delivery, Round(unwait=(("timer", "t-500"),)))
 
     # The record's row and the one wait.
     assert storage.db.connection.total_changes() - before == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import (
@@ -21,6 +21,7 @@ from yieldstar_cli.storage.sqlite.consequences import Consequences, Ended
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.looks import Looks
 from yieldstar_cli.storage.sqlite.waits import Waits
 
 # Something new forgives the deaths before it: an execution that kills its worker records nothing.
@@ -42,10 +43,14 @@ _ACKNOWLEDGED = """,
        acked_at       = :now,
        problem        = NULL
 """
+# Liveness of a token is in every write's own WHERE (L2): the claim it came from is still open.
+_LIVE = """
+ WHERE n = :n AND token = :token AND claimed_by IS NOT NULL
+"""
 _TOLD = "cancel_at IS NOT NULL AND NOT cancel_told"
 RECORD = joined(
     _PROGRESS,
-    tokens.LIVE,
+    _LIVE,
     "RETURNING operations, incarnation, nudged > 0 OR",
     _TOLD,
 )
@@ -61,7 +66,7 @@ SUSPEND = joined(
        needs          = :needs,
        needs_since    = CASE WHEN :needs IS NOT NULL THEN :now END
 """,
-    tokens.LIVE,
+    _LIVE,
     "RETURNING due_at",
 )
 # Becoming terminal clears every pending wake (E10).
@@ -76,7 +81,7 @@ FINISH = joined(
        needs          = NULL,
        needs_since    = NULL
 """,
-    tokens.LIVE,
+    _LIVE,
     "RETURNING operations, incarnation, execution_id, updated_at",
 )
 # The next incarnation begins with an empty history, under the same ID, due now (C7).
@@ -95,23 +100,10 @@ CONTINUE = joined(
        needs          = NULL,
        needs_since    = NULL
 """,
-    tokens.LIVE,
+    _LIVE,
     "RETURNING incarnation",
 )
-OPEN = joined("SELECT operations, incarnation FROM executions", tokens.LIVE)
-# What a delivery has to look at before it may suspend; whether it waits on a queue at all; and
-# whether a mark keeps it from going on anyway.
-READY = """
-SELECT (cancel_at IS NOT NULL AND NOT cancel_told AND NOT :told)
-       OR EXISTS (SELECT 1 FROM waits INDEXED BY waits_ready
-                   WHERE n = :n AND ready_at IS NOT NULL),
-       EXISTS (SELECT 1 FROM waits INDEXED BY waits_queues
-                WHERE n = :n AND queue IS NOT NULL),
-       paused IS NOT NULL
-       OR EXISTS (SELECT 1 FROM pauses WHERE workflow_id IN ('', executions.workflow_id))
-  FROM executions
- WHERE n = :n
-"""
+OPEN = joined("SELECT operations, incarnation FROM executions", _LIVE)
 STANDING = """
 SELECT e.status, e.outcome, e.acked_token, e.due_at, i.n IS NOT NULL
   FROM executions AS e
@@ -119,11 +111,6 @@ SELECT e.status, e.outcome, e.acked_token, e.due_at, i.n IS NOT NULL
     ON i.n = e.n AND i.incarnation = e.incarnation - 1 AND i.ended_at = e.acked_at
  WHERE e.n = :n
 """
-
-
-class _Ready(NamedTuple):
-    anything: bool
-    paused: bool
 
 
 class Endings:
@@ -137,6 +124,7 @@ class Endings:
         actions: Actions,
         consequences: Consequences,
         inbox: SqliteInbox,
+        looks: Looks,
         *,
         clock: Clock,
     ) -> None:
@@ -146,6 +134,7 @@ class Endings:
         self._actions = actions
         self._consequences = consequences
         self._inbox = inbox
+        self._looks = looks
         self._clock = clock
 
     def end(self, delivery: Delivery, changes: Round, *, must_end: bool = False) -> Recorded:
@@ -190,7 +179,9 @@ class Endings:
         entries = self._write(bindings, incarnation, first, changes)
         # Otherwise nothing has become ready since the last look: an event raises `nudged`.
         if stirred or changes.actions or any(w.queue or w.target for w in changes.waits):
-            return Recorded(None, entries, self._ready(bindings).anything)
+            return Recorded(
+                None, entries, self._looks.ready(bindings["n"], told=changes.told).anything
+            )
         return Recorded(None, entries)
 
     def _suspend(
@@ -207,7 +198,7 @@ class Endings:
             return self._standing(delivery, changes, bindings)
         operations, incarnation = row
         entries = self._write(bindings, incarnation, operations, changes)
-        ready = self._ready(bindings)
+        ready = self._looks.ready(bindings["n"], told=changes.told)
         if ready.anything:
             if not (must_end or ready.paused):
                 self._db.rows(RECORD, bindings)
@@ -286,11 +277,6 @@ class Endings:
             # After the actions: a child that is awaited has been admitted by then.
             self._waits.put(number, changes.waits, now)
         return entries
-
-    def _ready(self, bindings: dict[str, Any]) -> _Ready:
-        marked, on_queue, paused = self._db.rows(READY, bindings)[0]
-        unread = bool(on_queue) and not marked and self._inbox.any_unread(bindings["n"])
-        return _Ready(bool(marked) or unread, bool(paused))
 
     def _standing(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
         """What a delivery whose token is dead is told; nothing has been changed."""

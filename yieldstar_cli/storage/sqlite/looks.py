@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from yieldstar_cli.errors import InvalidExecutionEvent
 from yieldstar_cli.model import Arrived, CancelRequested, Look, TerminalOutcome
@@ -25,6 +26,28 @@ SELECT n, nudged
   FROM executions INDEXED BY executions_nudged
  WHERE claimed_by = :worker AND nudged > 0
 """
+
+
+# What a delivery has to look at before it may suspend; whether it waits on a queue at all; and
+# whether a mark keeps it from going on anyway.
+READY = """
+SELECT (cancel_at IS NOT NULL AND NOT cancel_told AND NOT :told)
+       OR EXISTS (SELECT 1 FROM waits INDEXED BY waits_ready
+                   WHERE n = :n AND ready_at IS NOT NULL),
+       EXISTS (SELECT 1 FROM waits INDEXED BY waits_queues
+                WHERE n = :n AND queue IS NOT NULL),
+       paused IS NOT NULL
+       OR EXISTS (SELECT 1 FROM pauses WHERE workflow_id IN ('', executions.workflow_id))
+  FROM executions
+ WHERE n = :n
+"""
+
+
+class Ready(NamedTuple):
+    """Whether a delivery has something to look at, and whether a mark keeps it from going on."""
+
+    anything: bool
+    paused: bool
 
 
 class Looks:
@@ -65,6 +88,12 @@ class Looks:
             return None
         row = self._db.row(STATUS, known)
         return None if row is None else (row[0], records.terminal_outcome(*row))
+
+    def ready(self, number: int, *, told: bool) -> Ready:
+        """Whether there is something to look at; `told`: the function knows of its cancellation."""
+        marked, on_queue, paused = self._db.rows(READY, {"n": number, "told": told})[0]
+        unread = bool(on_queue) and not marked and self._inbox.any_unread(number)
+        return Ready(bool(marked) or unread, bool(paused))
 
     def nudged(self, worker: int) -> list[tuple[int, int]]:
         """The open deliveries of `worker` for which something has happened since their claim."""

@@ -10,6 +10,10 @@ from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 from yieldstar_cli.storage.sqlite.texts import plain
 
+# Liveness of a token is in every write's own WHERE (L2): the claim it came from is still open.
+_LIVE = """
+ WHERE n = :n AND token = :token AND claimed_by IS NOT NULL
+"""
 # The covered wakes are pending again, merged with later ones (E8).
 RELEASE = joined(
     """
@@ -18,7 +22,7 @@ UPDATE executions
        covered_due_at = NULL,
        claimed_by     = NULL
 """,
-    tokens.LIVE,
+    _LIVE,
     "RETURNING last_worker, claimed_at, problem",
 )
 HOLD = """
@@ -44,8 +48,8 @@ UPDATE executions
  WHERE n = :n
 """
 # Told while the delivery goes on; its acknowledgement clears it.
-OPEN_PROBLEM = joined("SELECT problem FROM executions", tokens.LIVE)
-NOTE = joined("UPDATE executions SET problem = :problem", tokens.LIVE)
+OPEN_PROBLEM = joined("SELECT problem FROM executions", _LIVE)
+NOTE = joined("UPDATE executions SET problem = :problem", _LIVE)
 
 
 class Releases:

@@ -72,6 +72,7 @@ class SqliteStorage:
         releases = Releases(self.db, lost, clock=clock)
         consequences = Consequences(self.db, waits, history, lost)
         self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
+        looks = Looks(self.db, waits, self.inbox)
         actions = Actions(self.db, consequences, self.inbox, chance=chance)
         endings = Endings(self.db, history, waits, actions, consequences, self.inbox, clock=clock)
         self.executions = SqliteExecutions(
@@ -86,7 +87,7 @@ class SqliteStorage:
             max_value=max_value,
         )
         self.deliveries = SqliteDeliveries(
-            self.db, claims, endings, releases, history, waits, Looks(self.db, waits, self.inbox)
+            self.db, claims, endings, releases, history, waits, looks
         )
         self.reader = SqliteReader(
             self.db, history, lost, waits, clock=clock, redelivery_ms=redelivery_ms

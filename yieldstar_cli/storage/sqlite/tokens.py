@@ -1,4 +1,4 @@
-"""Fencing tokens: which delivery may still write (spec L2)."""
+"""What a delivery names, and the refusal of one that is over (spec L2)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from yieldstar_cli.errors import StaleDelivery
 from yieldstar_cli.model import Delivery
 from yieldstar_cli.storage.sqlite.database import Database
 
-# Liveness of a token is in every write's own WHERE: the claim it came from is still open.
-LIVE = """
- WHERE n = :n AND token = :token AND claimed_by IS NOT NULL
-"""
 FIND_NUMBER = "SELECT n FROM executions WHERE execution_id = :execution_id"
 
 
