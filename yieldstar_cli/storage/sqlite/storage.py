@@ -55,8 +55,7 @@ class SqliteStorage:
         max_value: int = MAX_VALUE,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
-        clock = clock or SystemClock()
-        chance = chance or SystemChance()
+        clock, chance = clock or SystemClock(), chance or SystemChance()
         self.db: Database = open_connection(
             path,
             create=create,
@@ -74,7 +73,9 @@ class SqliteStorage:
         self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
         looks = Looks(self.db, waits, self.inbox)
         actions = Actions(self.db, consequences, self.inbox, chance=chance)
-        endings = Endings(self.db, history, waits, actions, consequences, self.inbox, clock=clock)
+        endings = Endings(
+            self.db, history, waits, actions, consequences, self.inbox, looks, clock=clock
+        )
         self.executions = SqliteExecutions(
             self.db,
             claims,
