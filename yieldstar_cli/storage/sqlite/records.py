@@ -24,6 +24,9 @@ from yieldstar_cli.model import (
 )
 from yieldstar_cli.storage.sqlite.database import Row
 
+#: Said in the place of a note whose JSON is damaged.
+UNREADABLE = "what was recorded here no longer reads"
+
 # Every reader of records begins with this, so that `record` finds each column in its place.
 # Claims made without a worker (row 0) have a lease each, from the moment of the claim. Params,
 # context and results, which may be large, are read only where they are asked for. Of the marks of
@@ -97,7 +100,7 @@ def record(row: Row) -> ExecutionRecord:
         if cancel_at is None
         else CancelRequested(cancel_at, cancel_reason, bool(cancel_told)),
         paused=None if Status(status).terminal else paused(own_mark, mark_above),
-        needs=() if needs is None else tuple(json.loads(needs)),
+        needs=_needs(needs),
     )
 
 
@@ -107,14 +110,32 @@ def paused(own: str | None, above: str | None) -> Paused | None:
     `own` is the column `paused`; `above` the row of `pauses` that counts, as a JSON array.
     """
     if own is not None:
-        mark: dict[str, Any] = json.loads(own)
-        return Paused("execution", str(mark["by"]), int(mark["at"]), mark.get("reason"))
+        return _own_mark(own)
     if above is None:
         return None
     workflow_id, by, at, reason = json.loads(above)
     if workflow_id:
         return Paused("workflow", by, at, reason, workflow_id)
     return Paused("all", by, at, reason)
+
+
+def _own_mark(stored: str) -> Paused:
+    try:
+        mark: dict[str, Any] = json.loads(stored)
+        reason = mark.get("reason")
+        said = None if reason is None else str(reason)
+        return Paused("execution", str(mark["by"]), int(mark["at"]), said)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        # The mark counts, whatever became of its words (see `problem`).
+        return Paused("execution", "", 0, UNREADABLE)
+
+
+def _needs(stored: str | None) -> tuple[str, ...]:
+    try:
+        tags = [] if stored is None else json.loads(stored)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
 
 
 def terminal_outcome(status: str, stored: str | None) -> TerminalOutcome | None:
@@ -165,7 +186,7 @@ def problem(stored: str | None) -> Problem | None:
         )
     except (ValueError, TypeError, LookupError, RecursionError):
         # Told beside the record and nothing hangs on it: damage there keeps nobody from the rest.
-        return Problem(UndecodableRecord.code, "what was recorded here no longer reads", 0, 0, 1)
+        return Problem(UndecodableRecord.code, UNREADABLE, 0, 0, 1)
 
 
 def next_problem(stored: str | None, code: str, message: str, now: int) -> str:
