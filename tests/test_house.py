@@ -124,7 +124,6 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "runtime": (320, "the SDK's calls and their errors; its overloads alone are 50 lines"),
     "worker.process": (355, "everything a worker process is wired of, in the order it is needed"),
     # One value put together, field by field or case by case.
-    "cli.documents:execution_document": (45, "one JSON document, field by field"),
     "cli.worker:command": (45, "one call with the options of the worker, one by one"),
     "storage.sqlite.translate:translate": (45, "SQLite's result codes, one after the other"),
     "worker.process:_wire": (48, "one object after the other, each given the ones before it"),

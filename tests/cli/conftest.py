@@ -162,6 +162,7 @@ class Shop:
         self,
         name: str = "shop:4412",
         workflows: Sequence[tuple[str, int]] = (("charge-order", 1),),
+        tags: Sequence[str] = (),
         **words: Any,
     ) -> int:
         """A worker's row, as a worker of another boot leaves it: only its lease counts."""
@@ -178,7 +179,7 @@ class Shop:
             **words,
         }
         number = self.storage.workers.register(**values)
-        self.storage.workers.describe(number, list(workflows), [])
+        self.storage.workers.describe(number, list(workflows), [], tags)
         self.worker_number = number
         return number
 
@@ -212,7 +213,7 @@ class Shop:
             claimed.delivery,
             Round(
                 entries=tuple(entries),
-                waits=None if waits is None else tuple(waits),
+                waits=tuple(waits or ()),
                 outcome=outcome,
                 **words,
             ),

@@ -41,7 +41,7 @@ def test_the_first_of_several_waits(shop: Shop, snapshot: SnapshotAssertion) -> 
     shop.deliver(
         waits=[
             Wait("timer", "timer", "15m", now, now + 15 * MINUTE, "waiting"),
-            Wait("timer", "timeout", "1h", now, now + 60 * MINUTE, "waiting"),
+            Wait("timer", "timeout", "1h", now, now + 60 * MINUTE, "waiting", position=1),
         ],
         outcome=Suspended(now + 15 * MINUTE),
     )
@@ -198,7 +198,7 @@ def test_a_workflow_that_no_live_worker_has_is_stuck_with_the_broken_file(shop: 
 
     text, document = explain(shop)
 
-    assert "no live worker has loaded charge-order" in text
+    assert "No live worker has loaded charge-order" in text
     assert "charge_order.py does not load: line 3: no" in text
     assert document["verdict"] == "stuck"
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import mounts
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.checkup_steering import SteeringCheck
 from yieldstar_cli.cli.facts import Crew, seen_at
-from yieldstar_cli.cli.opened import crew, open_reading, trust_of
+from yieldstar_cli.cli.findings import Finding
+from yieldstar_cli.cli.opened import crew, open_reading, trust_of, workflow_tags
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import rough
 from yieldstar_cli.cli.typed import typed
@@ -32,19 +34,6 @@ _LATE_MS = 60_000
 _CLOCK_MS = 60_000
 #: How many open executions are looked at.
 _MOST = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is not as it should be, and what to do about it."""
-
-    code: str
-    #: "error" or "warning".
-    level: str
-    text: str
-    remedy: str | None = None
-    file: str | None = None
-    line: int | None = None
 
 
 @dataclass(slots=True)
@@ -71,6 +60,8 @@ class Checkup:
         self._check_workers(people)
         self._check_due(storage, people)
         self._check_stuck(storage)
+        steering = SteeringCheck(storage, people, workflow_tags(self.project, storage))
+        self.findings += steering.findings(self._open_ones(storage))
         self._check_modules(storage, people)
         self._check_code(storage, people)
         self._check_clock(storage)
@@ -204,7 +195,10 @@ class Checkup:
         due = [
             record
             for record in storage.reader.find(due_by=now, sort="due", limit=_MOST, payloads=False)
-            if record.delivery is None and record.held is None and record.poisoned_at is None
+            if record.delivery is None
+            and record.held is None
+            and record.poisoned_at is None
+            and record.paused is None
         ]
         if not due:
             return

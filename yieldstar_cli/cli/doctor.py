@@ -7,7 +7,8 @@ import typer
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.arguments import Workflows, call_of
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.checkup import Checkup, Finding
+from yieldstar_cli.cli.checkup import Checkup
+from yieldstar_cli.cli.findings import Finding
 from yieldstar_cli.cli.opened import project_of
 from yieldstar_cli.cli.render import safe
 

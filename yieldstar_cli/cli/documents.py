@@ -17,6 +17,7 @@ from yieldstar_cli.model import (
     Entry,
     ExecutionRecord,
     Failed,
+    Paused,
     TerminalOutcome,
 )
 
@@ -30,7 +31,6 @@ def moment(at_ms: int | None) -> str | None:
 
 def execution_document(record: ExecutionRecord) -> Document:
     """`ys.execution/1` without steps."""
-    delivery, held, problem = record.delivery, record.held, record.problem
     return {
         "schema": "ys.execution/1",
         "execution_id": record.execution_id,
@@ -42,6 +42,31 @@ def execution_document(record: ExecutionRecord) -> Document:
         "admitted_at": moment(record.admitted_at),
         "updated_at": moment(record.updated_at),
         "due_at": moment(record.due_at),
+        **_state(record),
+        "status_value": None if record.status_value_json is None else raw(record.status_value_json),
+        "incarnation": record.incarnation,
+        "version": record.version,
+        "parent_execution_id": record.parent_execution_id,
+        "detached": record.detached,
+        "needs": list(record.needs),
+        "deliveries": record.deliveries,
+    }
+
+
+def relative_document(record: ExecutionRecord) -> Document:
+    """One execution of a tree (`--tree`): `ys.execution/1` without params, context and result."""
+    document = execution_document(record)
+    for name in ("params", "context"):
+        del document[name]
+    if isinstance(record.outcome, Completed):
+        document["outcome"] = {"status": "completed"}
+    return document
+
+
+def _state(record: ExecutionRecord) -> Document:
+    """The facts beside the status: each a document, or null."""
+    delivery, held, problem = record.delivery, record.held, record.problem
+    return {
         "delivery": None
         if delivery is None
         else {
@@ -55,8 +80,14 @@ def execution_document(record: ExecutionRecord) -> Document:
         "poisoned": None
         if record.poisoned_at is None
         else {"since": moment(record.poisoned_at), "deaths": record.deaths},
-        "paused": None,
-        "cancel": None,
+        "paused": None if record.paused is None else _paused(record.paused),
+        "cancel": None
+        if record.cancel is None
+        else {
+            "at": moment(record.cancel.at),
+            "reason": record.cancel.reason,
+            "told": record.cancel.told,
+        },
         "problem": None
         if problem is None
         else {
@@ -66,12 +97,11 @@ def execution_document(record: ExecutionRecord) -> Document:
             "last_at": moment(problem.last_at),
             "count": problem.count,
         },
-        "status_value": None if record.status_value_json is None else raw(record.status_value_json),
-        "incarnation": record.incarnation,
-        "version": record.version,
-        "parent_execution_id": None,
-        "deliveries": record.deliveries,
     }
+
+
+def _paused(mark: Paused) -> Document:
+    return {"scope": mark.scope, "by": mark.by, "at": moment(mark.at), "reason": mark.reason}
 
 
 def full_document(facts: Facts) -> Document:
@@ -81,6 +111,7 @@ def full_document(facts: Facts) -> Document:
     document["waiting_for"] = [
         wait_document(operation) for operation in found if operation.finished_at is None
     ]
+    document["unread"] = dict(facts.unread)
     document["lost_deliveries"] = [
         {
             "worker": lost.worker,
@@ -101,7 +132,18 @@ def wait_document(operation: Operation) -> Document:
         "step_key": operation.step_key,
         "label": operation.label,
         "due_at": moment(operation.due_at),
+        **_of_a_wait(operation),
     }
+
+
+def _of_a_wait(operation: Operation) -> Document:
+    """The queue, execution or tag that an operation waits for, where it does."""
+    found = {
+        "queue": operation.queue,
+        "execution_id": operation.target,
+        "tag": operation.tag,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def step_document(operation: Operation) -> Document:

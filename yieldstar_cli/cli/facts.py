@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from yieldstar_cli.model import (
     Attempt,
     Entry,
     ExecutionRecord,
+    Incarnation,
     LostDelivery,
+    Paused,
     Wait,
     WorkerRow,
 )
@@ -41,8 +43,16 @@ class Crew:
         return [row for row in self.rows if row.number in self.living]
 
     def has(self, workflow_id: str, version: int) -> bool:
-        """Whether a living worker has loaded this workflow."""
-        return any((workflow_id, version) in row.workflows for row in self.alive)
+        """Whether a living worker runs this workflow."""
+        return bool(self.who_has(workflow_id, version))
+
+    def who_has(self, workflow_id: str, version: int) -> list[WorkerRow]:
+        """The living workers that run this workflow."""
+        return [row for row in self.alive if (workflow_id, version) in row.workflows]
+
+    def versions(self, workflow_id: str) -> list[int]:
+        """The versions of a workflow that living workers run (spec R11)."""
+        return sorted({v for row in self.alive for name, v in row.workflows if name == workflow_id})
 
     @property
     def last(self) -> WorkerRow | None:
@@ -56,6 +66,19 @@ def seen_at(row: WorkerRow) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """An execution whose end another one awaits."""
+
+    execution_id: str
+    #: None where there is no such execution.
+    record: ExecutionRecord | None
+    #: What it waits for in turn; None where it has ended or was not followed.
+    facts: Facts | None = None
+    #: It is the one asked about, or one on the way to here.
+    above: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """One execution, its history and what it waits for."""
 
@@ -66,6 +89,23 @@ class Facts:
     lost: tuple[LostDelivery, ...]
     crew: Crew
     now_ms: int
+    #: How many messages nobody has read, by queue.
+    unread: Mapping[str, int] = field(default_factory=dict)
+    #: The executions whose end it awaits, by ID; only those that were looked at (`beyond`).
+    awaited: Mapping[str, Awaited] = field(default_factory=dict)
+    #: How many children it has started, by workflow and status.
+    child_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: Marks on its workflow and on the file (spec E14).
+    pauses: tuple[Paused, ...] = ()
+    #: What its workflow asks of a worker, as far as the catalog knows (spec O5).
+    tags: tuple[str, ...] = ()
+    #: Set where an earlier incarnation is shown: history and params are that one's.
+    earlier: Incarnation | None = None
+
+    @property
+    def children(self) -> int:
+        """How many children it has started in all."""
+        return sum(self.child_counts.values())
 
     @property
     def running(self) -> list[Running]:
@@ -96,15 +136,48 @@ def gather(storage: Storage, record: ExecutionRecord, crew: Crew, now_ms: int) -
     with storage.atomic():
         fresh = storage.executions.get(record.execution_id) or record
         reader = storage.reader
-        return Facts(
-            record=fresh,
+        return replace(
+            gather_open(storage, fresh, crew, now_ms),
             entries=tuple(reader.history(fresh.number, fresh.incarnation)),
             attempts=tuple(reader.attempts(fresh.number, fresh.incarnation)),
-            waits=tuple(reader.waits(fresh.number)) if not fresh.status.terminal else (),
             lost=tuple(reader.lost_deliveries(fresh.number)),
-            crew=crew,
-            now_ms=now_ms,
+            child_counts=storage.family.child_counts(fresh.number),
         )
+
+
+def gather_open(storage: Storage, record: ExecutionRecord, crew: Crew, now_ms: int) -> Facts:
+    """What `record` waits for, without its history: enough to say what would wake it."""
+    waits = () if record.status.terminal else tuple(storage.reader.waits(record.number))
+    return Facts(
+        record=record,
+        entries=(),
+        attempts=(),
+        waits=waits,
+        lost=(),
+        crew=crew,
+        now_ms=now_ms,
+        unread=storage.inbox.unread_counts(record.number),
+    )
+
+
+def gather_earlier(facts: Facts, storage: Storage, earlier: Incarnation) -> Facts:
+    """The facts about an incarnation that has ended: its history and its params (spec C7)."""
+    number, reader = facts.record.number, storage.reader
+    return replace(
+        facts,
+        record=replace(
+            facts.record,
+            incarnation=earlier.incarnation,
+            version=earlier.version,
+            params_json=earlier.params_json,
+            started_at=earlier.started_at,
+            operations=earlier.operations,
+        ),
+        entries=tuple(reader.history(number, earlier.incarnation)),
+        attempts=tuple(reader.attempts(number, earlier.incarnation)),
+        waits=(),
+        earlier=earlier,
+    )
 
 
 def crew_of(

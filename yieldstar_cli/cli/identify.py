@@ -47,18 +47,19 @@ def find_one(
 ) -> ExecutionRecord:
     """The record that `word` names.
 
-    An ID as it stands; `@last`, the execution admitted last; with `complete`, on a terminal, also
-    a unique beginning, and that is said first. Raises ExecutionNotFound, AmbiguousId.
+    An ID as it stands; `@last`, the execution admitted last, children apart; with `complete`, on
+    a terminal, also a unique beginning, and that is said first. Raises ExecutionNotFound,
+    AmbiguousId.
     """
     if word == LAST and not literal:
-        latest = storage.reader.find(sort="admitted", limit=1)
-        if not latest:
+        latest = _latest(storage)
+        if latest is None:
             raise ExecutionNotFound(
                 LAST,
                 why=(f"Nothing has been triggered yet in {project.db}.",),
                 remedy=("ys workflows",),
             )
-        return latest[0]
+        return latest
     record = storage.executions.get(word)
     if record is not None:
         return record
@@ -67,6 +68,19 @@ def find_one(
         if record is not None:
             return record
     raise not_found(project, storage, word)
+
+
+def _latest(storage: Storage) -> ExecutionRecord | None:
+    """The execution admitted last, children apart: nobody typed those."""
+    offset, page = 0, 1
+    while True:
+        found = storage.reader.find(sort="admitted", limit=page, offset=offset, payloads=False)
+        for record in found:
+            if record.parent_execution_id is None:
+                return storage.executions.get(record.execution_id)
+        if len(found) < page:
+            return None
+        offset, page = offset + page, min(page * 10, 1_000)
 
 
 def _completed(call: Call, storage: Storage, word: str) -> ExecutionRecord | None:

@@ -8,6 +8,7 @@ import typer
 
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.arguments import call_of, read_span
+from yieldstar_cli.cli.links import DECISION
 from yieldstar_cli.cli.listing import COLUMNS, Filters, print_list, watch
 from yieldstar_cli.cli.opened import crew, open_reading, project_of
 from yieldstar_cli.cli.words import nearest
@@ -37,6 +38,9 @@ def command(
     ] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Failed.")] = False,
     done: Annotated[bool, typer.Option("--done", help="Ended, however.")] = False,
+    approvals: Annotated[
+        bool, typer.Option("--approvals", help="Waiting for ys approve or ys reject.")
+    ] = False,
     due: Annotated[bool, typer.Option("--due", help="Due now.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Changed within this span.", metavar="D")
@@ -84,6 +88,7 @@ def command(
         running=running,
         waiting=waiting,
         due=due,
+        awaiting=DECISION if approvals else None,
         updated_since=None if since_ms is None else now - since_ms,
         updated_before=None if older_ms is None else now - older_ms,
         where=_where(where or []),

@@ -36,6 +36,8 @@ class Filters:
     running: bool = False
     waiting: bool = False
     due: bool = False
+    #: Only those that wait on this queue.
+    awaiting: str | None = None
     updated_since: int | None = None
     updated_before: int | None = None
     where: Mapping[str, str] = field(default_factory=dict)
@@ -81,6 +83,7 @@ def picture(
         lines = table_lines(
             records,
             waits=lambda record: storage.reader.waits(record.number),
+            children=lambda record: sum(storage.family.child_counts(record.number).values()),
             crew=crew,
             times=call.times,
             look=look,
@@ -114,6 +117,7 @@ def _records(
         running=filters.running,
         waiting=filters.waiting,
         due_by=call.clock.now_ms() if filters.due else None,
+        awaiting=filters.awaiting,
         updated_since=filters.updated_since,
         updated_before=filters.updated_before,
         where=filters.where or None,

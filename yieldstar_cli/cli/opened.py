@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,31 @@ def workflow_file(project: Project, storage: Storage, record: ExecutionRecord) -
                 inside = path.is_relative_to(project.root)
                 return str(path.relative_to(project.root) if inside else path)
     return ""
+
+
+def workflow_tags(
+    project: Project, storage: Storage
+) -> Callable[[ExecutionRecord], tuple[str, ...]]:
+    """What workflows ask of workers, as the cache knows it; read when first asked (spec O5)."""
+    found: dict[tuple[str, int], tuple[str, ...]] | None = None
+
+    def tags_of(record: ExecutionRecord) -> tuple[str, ...]:
+        nonlocal found
+        if found is None:
+            found = _tags(project, storage)
+        return found.get((record.workflow_id, record.version), ())
+
+    return tags_of
+
+
+def _tags(project: Project, storage: Storage) -> dict[tuple[str, int], tuple[str, ...]]:
+    if project.workflows is None:
+        return {}
+    return {
+        (info.workflow_id, info.version): info.tags
+        for module in storage.catalog.modules(os.path.realpath(project.workflows))
+        for info in module.workflows
+    }
 
 
 def lock_path(project: Project) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.arguments import ExecutionId, LiteralId, call_of
+from yieldstar_cli.cli.beyond import look_beyond
+from yieldstar_cli.cli.earlier import earlier_facts
 from yieldstar_cli.cli.facts import Facts, gather
-from yieldstar_cli.cli.opened import crew, open_reading, project_of, workflow_file
+from yieldstar_cli.cli.opened import (
+    crew,
+    open_reading,
+    project_of,
+    workflow_file,
+    workflow_tags,
+)
 from yieldstar_cli.cli.showing import Wish, print_picture, print_result, print_step, watch
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Status
@@ -52,6 +61,19 @@ def command(
     reveal: Annotated[
         bool, typer.Option("--reveal", help="Show values whose key looks secret.")
     ] = False,
+    incarnation: Annotated[
+        int | None,
+        typer.Option("--incarnation", help="An earlier one, while it is kept.", metavar="N"),
+    ] = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="With its children, and theirs; many are counted.")
+    ] = False,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            "--depth", help="With --tree: so many levels of children.", metavar="N", min=1
+        ),
+    ] = None,
     exit_status: Annotated[
         bool, typer.Option("--exit-status", help="Exit 7 failed, 9 cancelled, 8 not ended.")
     ] = False,
@@ -62,10 +84,8 @@ def command(
     In a pipe: one field a line, TAB-separated; with --json: the document ys.execution/1.
     """
     call = call_of(context)
-    if watching and (result or step is not None):
-        raise UsageError("--watch shows the whole picture: not with --result or --step")
-    if not 0 <= every <= _LONGEST_PAUSE:
-        raise UsageError(f"-n is 0 to {_LONGEST_PAUSE} seconds, not {every}")
+    wish = Wish(history=history, reveal=reveal, tree=tree, depth=depth)
+    _check(wish, watching=watching, parts=result or step is not None, every=every)
     project = project_of(call)
     storage = open_reading(call, project)
     word, is_literal = identify.one_word(execution_id, literal)
@@ -75,13 +95,12 @@ def command(
 
     def facts() -> Facts:
         people = crew(call, project, storage, everyone=record.status is not Status.COMPLETED)
-        return gather(storage, record, people, call.clock.now_ms())
+        found = gather(storage, record, people, call.clock.now_ms())
+        if incarnation is not None:
+            return earlier_facts(storage, found, incarnation)
+        return look_beyond(storage, found, workflow_tags(project, storage))
 
-    wish = Wish(
-        history=history,
-        reveal=reveal,
-        file_of=lambda opened, found: workflow_file(project, opened, found),
-    )
+    wish = replace(wish, file_of=lambda opened, found: workflow_file(project, opened, found))
     if watching:
         shown = watch(call, storage, facts, wish, least_ms=every * 1000)
     else:
@@ -93,6 +112,18 @@ def command(
         else:
             print_picture(call, storage, shown, wish)
     return _status(shown) if exit_status else exits.DONE
+
+
+def _check(wish: Wish, *, watching: bool, parts: bool, every: float) -> None:
+    """Refuse words that do not fit together."""
+    if watching and parts:
+        raise UsageError("--watch shows the whole picture: not with --result or --step")
+    if wish.tree and (wish.history or parts):
+        raise UsageError("--tree is a picture of its own: not with --history, --step or --result")
+    if wish.depth is not None and not wish.tree:
+        raise UsageError("--depth belongs to --tree")
+    if not 0 <= every <= _LONGEST_PAUSE:
+        raise UsageError(f"-n is 0 to {_LONGEST_PAUSE} seconds, not {every}")
 
 
 def _status(facts: Facts) -> int:

@@ -11,7 +11,9 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.following import follow
 from yieldstar_cli.cli.render import document, safe, values
+from yieldstar_cli.cli.steering_words import resume_line
 from yieldstar_cli.cli.steps import operations
+from yieldstar_cli.cli.treeing import print_tree, tree_picture
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.clock import rfc3339
@@ -31,13 +33,18 @@ class Wish:
 
     history: bool = False
     reveal: bool = False
+    #: With its children, `depth` levels of them.
+    tree: bool = False
+    depth: int | None = None
     #: The module of a record's workflow, as the cache knows it.
     file_of: Callable[[Storage, ExecutionRecord], str] = lambda storage, record: ""
 
 
 def print_picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> None:
     """Print the execution as stdout asks for it."""
-    if call.settings.json:
+    if wish.tree and not call.drawn:
+        print_tree(call, storage, facts, depth=wish.depth)
+    elif call.settings.json:
         found = documents.full_document(facts)
         if wish.history:
             found["history"] = documents.history_documents(facts.entries)
@@ -54,6 +61,8 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
     from yieldstar_cli.cli.render.record import record_lines
 
     look, times = call.look, call.times
+    if wish.tree:
+        return tree_picture(call, storage, facts, depth=wish.depth)
     if wish.history:
         return history_lines(facts, reveal=wish.reveal, look=look, times=times)
     lines = record_lines(
@@ -72,8 +81,12 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
 def _next(facts: Facts) -> list[str]:
     name = typed(facts.record.execution_id)
     record = facts.record
+    if facts.earlier is not None:
+        return [f"ys show {name} --incarnation {record.incarnation} --history", f"ys show {name}"]
     if record.status.terminal:
         return [f"ys show {name} --history"]
+    if record.paused is not None:
+        return [f"ys explain {name}", resume_line(record.paused, record.execution_id)]
     stuck = record.held is not None or record.poisoned_at is not None
     return [f"ys explain {name}", f"ys wake {name}" if stuck else f"ys wait {name}"]
 
@@ -102,6 +115,7 @@ def _fields(facts: Facts) -> list[str]:
         lines.append(_fields_line("held", record.held.code, until))
     if record.poisoned_at is not None:
         lines.append(_fields_line("poisoned", str(record.deaths), rfc3339(record.poisoned_at)))
+    lines += _steered_fields(facts)
     if record.problem is not None:
         lines.append(_fields_line("problem", record.problem.code, record.problem.message))
     for number, operation in enumerate(operations(facts), 1):
@@ -112,6 +126,27 @@ def _fields(facts: Facts) -> list[str]:
                 "step", str(number), operation.step_key, operation.kind, operation.state, moment
             )
         )
+    return lines
+
+
+def _steered_fields(facts: Facts) -> list[str]:
+    """What others did to it: started, paused, cancelled, sent messages."""
+    record, lines = facts.record, []
+    if record.parent_execution_id is not None:
+        lines.append(_fields_line("parent_execution_id", record.parent_execution_id))
+    if record.incarnation > 1 or facts.earlier is not None:
+        lines.append(_fields_line("incarnation", str(record.incarnation)))
+    if record.paused is not None:
+        mark = record.paused
+        lines.append(
+            _fields_line("paused", mark.scope, mark.by, rfc3339(mark.at), mark.reason or "")
+        )
+    if record.cancel is not None:
+        asked = record.cancel
+        lines.append(_fields_line("cancel", rfc3339(asked.at), asked.reason or ""))
+    if record.needs:
+        lines.append(_fields_line("needs", *record.needs))
+    lines += [_fields_line("unread", q, str(n)) for q, n in sorted(facts.unread.items())]
     return lines
 
 

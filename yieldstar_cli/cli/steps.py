@@ -8,7 +8,7 @@ from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.model import Attempt, Entry, Kind, Wait
 
 #: Kinds whose time is work; that of the others is waiting.
-_WORK = (Kind.STEP, Kind.POLL)
+_WORK = (Kind.STEP, Kind.POLL, Kind.DEFER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,10 @@ class Operation:
     #: JSON text of the result or error; None while open.
     value: str | None
     attempts: tuple[Attempt, ...]
+    #: The queue of a message wait, the execution awaited, the tag that a step asks for.
+    queue: str | None = None
+    target: str | None = None
+    tag: str | None = None
 
     @property
     def is_work(self) -> bool:
@@ -44,8 +48,36 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Its key, with the label where the key does not say everything: `sleep 10m`."""
-        return f"{self.step_key} {self.label}".rstrip()
+        """What it is, in a table: `sleep 10m`, `msg "decision"`, `child charge-43`."""
+        return name_of(self)
+
+
+def name_of(operation: Operation | Entry | Wait) -> str:
+    """What an operation is, in a table: `load-order`, `sleep 10m`, `msg "cancel"`."""
+    branch, sign, key = operation.step_key.rpartition(":")
+    base, hash_sign, nth = key.partition("#")
+    queue = getattr(operation, "queue", None)
+    target = getattr(operation, "target", None)
+    match operation.kind:
+        case Kind.MESSAGE | Kind.MESSAGES:
+            name = f'msg "{queue or base}"'
+        case Kind.TRY_MESSAGE:
+            name = f'try-msg "{base}"'
+        case Kind.QUEUE_DEPTH:
+            name = f'depth "{base}"'
+        case Kind.CHILD:
+            return f"child {target or operation.label or operation.step_key}"
+        case Kind.START | Kind.STATUS | Kind.SEND | Kind.WAKE as kind:
+            return f"{kind} {operation.label or operation.step_key}"
+        case Kind.CANCEL_CHILD:
+            return f"cancel {operation.label or operation.step_key}"
+        case Kind.DEFER:
+            name = f"defer {base}"
+        case Kind.CANCEL:
+            return "cancel requested"
+        case _:
+            return f"{operation.step_key} {operation.label}".rstrip()
+    return f"{branch}{sign}{name}{f' #{nth}' if hash_sign else ''}"
 
 
 def operations(facts: Facts) -> list[Operation]:
@@ -107,7 +139,8 @@ def _ended(entry: Entry, attempts: tuple[Attempt, ...], before: int | None) -> O
 
 def _open(wait: Wait, attempts: tuple[Attempt, ...], facts: Facts) -> Operation:
     since = wait.since_at
-    state = wait.state
+    # A step whose tag the worker lacked waits for one that has it (spec O5).
+    state = "waiting" if wait.state == "tagged" else wait.state
     if state == "running":
         marked = [run.since_at for run in facts.running if run.step_key == wait.step_key]
         if marked:
@@ -126,4 +159,7 @@ def _open(wait: Wait, attempts: tuple[Attempt, ...], facts: Facts) -> Operation:
         due_at=wait.due_at,
         value=None,
         attempts=attempts,
+        queue=wait.queue,
+        target=wait.target,
+        tag=wait.tag,
     )

@@ -10,3 +10,8 @@ def typed(execution_id: str) -> str:
     if execution_id.startswith(("-", "@")):
         return shlex.quote(f"--id={execution_id}")
     return shlex.quote(execution_id)
+
+
+def word(text: str) -> str:
+    """Any other word of a `ys` line, quoted where needed."""
+    return shlex.quote(text)

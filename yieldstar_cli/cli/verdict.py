@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from yieldstar_cli.cli.facts import Facts, seen_at
+from yieldstar_cli.cli import resting, steering_words, takers
+from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.links import Link, links_of
 from yieldstar_cli.cli.render.times import Times, rough, short, took
-from yieldstar_cli.cli.steps import Operation, operations
+from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.failures import summarize
-from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed, Status
+from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed
+
+_WAITING = "Waiting "
 
 
 @dataclass(slots=True)
@@ -22,11 +26,21 @@ class Verdict:
     headline: str
     #: Further sentences: where it stands, who works here.
     notes: list[str] = field(default_factory=list)
-    #: Operations that are open, as `explain` lists them.
-    waits: list[Operation] = field(default_factory=list)
+    #: Operations that are open, and what stands behind them.
+    links: list[Link] = field(default_factory=list)
     earliest_at: int | None = None
+    #: Whose moment `earliest_at` is ("charge-43's timer"); empty where it is its own.
+    earliest_of: str = ""
     #: Commands, or labelled commands ("Start one here: ys worker").
     remedies: list[str] = field(default_factory=list)
+
+    @property
+    def clause(self) -> str:
+        """The headline as a part of a sentence about another execution."""
+        text = self.headline.removesuffix(".")
+        if text.startswith(_WAITING):
+            return f"it waits {text.removeprefix(_WAITING)}"
+        return text[:1].lower() + text[1:]
 
 
 def judge(facts: Facts, times: Times, *, ahead: int = 0) -> Verdict:
@@ -35,26 +49,43 @@ def judge(facts: Facts, times: Times, *, ahead: int = 0) -> Verdict:
     if record.status.terminal:
         return Verdict("fine", _ended(facts, times), remedies=_once_more(record))
     waits = [operation for operation in operations(facts) if operation.finished_at is None]
-    if record.delivery is not None and facts.expired_at is None:
-        verdict = _running(facts, times)
-    elif record.poisoned_at is not None:
-        verdict = _poisoned(facts, times)
-    elif record.held is not None and (
-        record.held.until_at is None or record.held.until_at > facts.now_ms
-    ):
-        verdict = _held(facts, times)
-    elif record.delivery is not None:
-        verdict = _expired(facts, times)
-    elif record.due_at is None:
-        verdict = _needs_wake(facts)
-    elif record.due_at > facts.now_ms:
-        verdict = _waiting(facts, times, waits)
-    else:
-        verdict = _due(facts, times, ahead)
-    verdict.waits = waits
+    links = links_of(waits, facts, times, lambda below: judge(below, times))
+    verdict = _state(facts, times, links, ahead)
+    verdict.links = links
     if verdict.judgement != "stuck" and verdict.earliest_at is None:
         verdict.earliest_at = record.due_at
+    steering_words.add_cancel(verdict, facts, times)
+    verdict.remedies = list(dict.fromkeys(verdict.remedies))
     return verdict
+
+
+def _state(facts: Facts, times: Times, links: list[Link], ahead: int) -> Verdict:
+    record = facts.record
+    if record.delivery is not None and facts.expired_at is None:
+        return _running(facts, times)
+    if record.poisoned_at is not None:
+        return _poisoned(facts, times)
+    if record.paused is not None:
+        return _paused(facts, times)
+    if _is_held(facts):
+        return _held(facts, times)
+    if record.delivery is not None:
+        return _expired(facts, times)
+    if record.due_at is not None and record.due_at <= facts.now_ms:
+        return _due(facts, times, ahead)
+    if record.due_at is None and not links:
+        return _needs_wake(facts)
+    verdict = Verdict("fine", "")
+    resting.fill(verdict, facts, times, links)
+    return verdict
+
+
+def _is_held(facts: Facts) -> bool:
+    held = facts.record.held
+    return held is not None and (held.until_at is None or held.until_at > facts.now_ms)
+
+
+# --- ended -------------------------------------------------------------------------------------
 
 
 def _once_more(record: ExecutionRecord) -> list[str]:
@@ -83,6 +114,9 @@ def _ended(facts: Facts, times: Times) -> str:
             return "It has ended, and its outcome is not in the record."
 
 
+# --- with a worker -----------------------------------------------------------------------------
+
+
 def _running(facts: Facts, times: Times) -> Verdict:
     delivery = facts.record.delivery
     assert delivery is not None
@@ -94,7 +128,12 @@ def _running(facts: Facts, times: Times) -> Verdict:
         headline = f"It is running {what}."
     else:
         headline = f"It is running since {times.past(delivery.since_at)}."
-    return Verdict("fine", headline, [f"Worker {delivery.worker} has it, under a live lease."])
+    verdict = Verdict("fine", headline, [f"Worker {delivery.worker} has it, under a live lease."])
+    verdict.earliest_at = facts.now_ms
+    if facts.record.paused is not None:
+        steering_words.add_pauses(verdict, facts, times)
+        verdict.notes.append("What runs now ends first; then nothing more begins.")
+    return verdict
 
 
 def _expired(facts: Facts, times: Times) -> Verdict:
@@ -111,9 +150,42 @@ def _expired(facts: Facts, times: Times) -> Verdict:
         "fine", f"Its last delivery has expired: {why}.", ["The next worker takes it up again."]
     )
     verdict.earliest_at = facts.now_ms
-    if not facts.crew.alive:
-        return _without_worker(verdict, facts)
+    _add_missing(verdict, facts)
     return verdict
+
+
+def _due(facts: Facts, times: Times, ahead: int) -> Verdict:
+    record, crew = facts.record, facts.crew
+    assert record.due_at is not None
+    waited = facts.now_ms - record.due_at
+    verdict = Verdict("fine", "It is due now.")
+    if waited >= 1000:
+        verdict.headline = f"It has been due for {short(waited)}."
+    verdict.earliest_at = facts.now_ms
+    if _add_missing(verdict, facts):
+        if waited >= 1000:
+            verdict.headline = f"It has been due for {rough(waited)} and nobody has taken it."
+        return verdict
+    if ahead:
+        verdict.notes.append(f"{ahead:,} others have been due for longer and go first.")
+    takers_now = crew.who_has(record.workflow_id, record.version)
+    names = ", ".join(row.name for row in takers_now[:3])
+    verdict.notes.append(f"A worker is alive ({names}) and will take it.")
+    _add_problem(verdict, facts, times)
+    return verdict
+
+
+def _add_missing(verdict: Verdict, facts: Facts) -> bool:
+    """Say what keeps every worker from taking it; whether anything does."""
+    notes, remedies = takers.missing(facts)
+    if notes:
+        verdict.judgement = "stuck"
+        verdict.notes += notes
+        verdict.remedies += remedies
+    return bool(notes)
+
+
+# --- kept back ---------------------------------------------------------------------------------
 
 
 def _poisoned(facts: Facts, times: Times) -> Verdict:
@@ -126,6 +198,17 @@ def _poisoned(facts: Facts, times: Times) -> Verdict:
         remedies=[f"Try it again: ys wake {typed(record.execution_id)}"],
     )
     _add_problem(verdict, facts, times)
+    steering_words.add_pauses(verdict, facts, times)
+    return verdict
+
+
+def _paused(facts: Facts, times: Times) -> Verdict:
+    verdict = Verdict("stuck", steering_words.paused_headline(facts, times))
+    steering_words.add_pauses(verdict, facts, times, told=True)
+    if _is_held(facts):
+        beside = _held(facts, times)
+        verdict.notes += [f"Besides: {beside.headline}", *beside.notes]
+        verdict.remedies += beside.remedies
     return verdict
 
 
@@ -167,87 +250,3 @@ def _needs_wake(facts: Facts) -> Verdict:
         "It is waiting for nothing (needs an external wake).",
         remedies=[f"Wake it: ys wake {typed(record.execution_id)}"],
     )
-
-
-def _waiting(facts: Facts, times: Times, waits: list[Operation]) -> Verdict:
-    record = facts.record
-    assert record.due_at is not None
-    coming = times.coming(record.due_at)
-    first = min(
-        (wait for wait in waits if wait.due_at is not None),
-        key=lambda wait: wait.due_at or 0,
-        default=None,
-    )
-    if record.status is Status.ADMITTED:
-        headline = f"It was admitted for later; it starts {coming}."
-    elif first is None or first.due_at != record.due_at:
-        headline = f"It wakes {coming}, as was asked for."
-    elif first.state == "retrying":
-        headline = f"Waiting to try {first.step_key} again (try {first.attempt}); {coming}."
-    else:
-        headline = f"Waiting for {_timer_words(first)}; wakes {coming}."
-    verdict = Verdict("fine", headline)
-    if not facts.crew.alive:
-        verdict.notes.append("No worker is running now; then one must be.")
-    return verdict
-
-
-def _timer_words(wait: Operation) -> str:
-    if not wait.label:
-        return wait.name
-    base = wait.step_key.partition("#")[0]
-    return f"the {base} of {wait.label}" if base in ("sleep", "timer", "timeout") else wait.name
-
-
-def _due(facts: Facts, times: Times, ahead: int) -> Verdict:
-    record, crew = facts.record, facts.crew
-    assert record.due_at is not None
-    waited = facts.now_ms - record.due_at
-    verdict = Verdict("fine", f"It has been due for {short(waited)}.")
-    verdict.earliest_at = facts.now_ms
-    if waited < 1000:
-        verdict.headline = "It is due now."
-    if not crew.alive:
-        if waited >= 1000:
-            verdict.headline = f"It has been due for {rough(waited)} and nobody has taken it."
-        return _without_worker(verdict, facts)
-    if not crew.has(record.workflow_id, record.version):
-        return _without_code(verdict, facts)
-    if ahead:
-        verdict.notes.append(f"{ahead:,} others have been due for longer and go first.")
-    names = ", ".join(row.name for row in crew.alive[:3])
-    verdict.notes.append(f"A worker is alive ({names}) and will take it.")
-    _add_problem(verdict, facts, times)
-    return verdict
-
-
-def _without_worker(verdict: Verdict, facts: Facts) -> Verdict:
-    verdict.judgement = "stuck"
-    last = facts.crew.last
-    if last is None:
-        verdict.notes.append("No worker has run on this database yet.")
-    else:
-        how = f", {last.how}" if last.how else ""
-        since = facts.now_ms - seen_at(last)
-        # The one that just died or stopped was seen until now.
-        ago = f"has been seen for {rough(since)}" if since >= 1000 else "is running now"
-        verdict.notes.append(f"No worker {ago} (last: {last.name}{how}).")
-    verdict.remedies.append("Start one here: ys worker")
-    return verdict
-
-
-def _without_code(verdict: Verdict, facts: Facts) -> Verdict:
-    """Workers live, and none has loaded its workflow (spec E12)."""
-    record, crew = facts.record, facts.crew
-    verdict.judgement = "stuck"
-    verdict.headline = (
-        f"{verdict.headline.rstrip('.')}, and no live worker has loaded {record.workflow_id}"
-        f"{f' version {record.version}' if record.version != 1 else ''} (UNKNOWN_WORKFLOW)."
-    )
-    broken = dict(pair for row in crew.alive for pair in row.broken)
-    for file, message in broken.items():
-        verdict.notes.append(f"{file} does not load: {message}")
-    if not broken:
-        verdict.notes.append("No module of theirs registers that name.")
-    verdict.remedies += ["Put the file right, or back: ys workflows", "Check: ys doctor"]
-    return verdict

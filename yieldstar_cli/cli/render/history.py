@@ -7,6 +7,7 @@ from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.terminal import Look
 from yieldstar_cli.cli.render.times import Times
+from yieldstar_cli.cli.steps import name_of
 from yieldstar_cli.model import Entry
 
 _NAME = 20
@@ -22,7 +23,7 @@ def history_lines(facts: Facts, *, reveal: bool, look: Look, times: Times) -> li
     for number, entry in enumerate(facts.entries, 1):
         glyph = look.g("⊘" if entry.withdrawn else "✓" if entry.ok else "✗")
         style = "dim" if entry.withdrawn else "good" if entry.ok else "bad"
-        name = f"{entry.step_key} {entry.label}".rstrip()
+        name = name_of(entry)
         if entry.attempt > 1:
             name += f", try {entry.attempt}"
         at = times.at(entry.at)

@@ -6,9 +6,10 @@ from yieldstar_cli import failures
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.steps import step_lines
-from yieldstar_cli.cli.render.terminal import Look
+from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look
 from yieldstar_cli.cli.render.times import Times, took
 from yieldstar_cli.cli.steps import operations
+from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.verdict import Verdict
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed
 
@@ -22,7 +23,10 @@ def record_lines(
 ) -> list[str]:
     """The whole picture of one execution."""
     lines = [_header(facts, file, look)]
-    if not facts.record.status.terminal:
+    if facts.earlier is not None:
+        ended = times.past(facts.earlier.ended_at)
+        lines += [f"Incarnation {facts.record.incarnation}; it continued as new at {ended}.", ""]
+    elif not facts.record.status.terminal:
         lines += safe.wrap(safe.visible(verdict.headline), look.width - 1)
         for note in verdict.notes:
             lines += safe.wrap_lines(note, look.width - 1)
@@ -30,7 +34,7 @@ def record_lines(
     lines += _block(facts, reveal, look, times)
     if not facts.record.status.terminal:
         lines.append("")
-    outcome = facts.record.outcome
+    outcome = None if facts.earlier is not None else facts.record.outcome
     told = outcome.error if isinstance(outcome, Failed) else None
     return [*lines, *step_lines(operations(facts), facts.now_ms, look, told=told)]
 
@@ -45,11 +49,15 @@ def _header(facts: Facts, file: str, look: Look) -> str:
         extra = f", {look.g('▶')} running"
     elif record.poisoned_at is not None:
         extra = ", poisoned"
+    elif record.paused is not None:
+        extra = ", paused"
     elif record.held is not None:
         extra = ", held"
     elif record.outcome is not None:
         span = took(record.updated_at - record.admitted_at)
         extra = f" {'in' if word == 'completed' else 'after'} {span}"
+    if record.cancel is not None and not record.status.terminal:
+        extra += ", cancelling"
     name = safe.visible(record.execution_id)
     version = "" if record.version == 1 else f" v{record.version}"
     workflow = f"{safe.visible(record.workflow_id)}{version}"
@@ -74,6 +82,7 @@ def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
         lines.append(_line("context", _value(record.context_json, room, reveal, look)))
     if record.status_value_json is not None:
         lines.append(_line("status", _value(record.status_value_json, room, reveal, look)))
+    lines += _family_lines(facts, room, look, times)
     if not record.status.terminal:
         lines.append(_line("admitted", times.past(record.admitted_at)))
     lines.append(_line("deliveries", look.clip(_deliveries(facts, times), room)))
@@ -82,6 +91,43 @@ def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
     if record.problem is not None and record.status.terminal:
         lines.append(_line("problem", look.clip(safe.in_one_line(record.problem.message), room)))
     return lines
+
+
+def _family_lines(facts: Facts, room: int, look: Look, times: Times) -> list[str]:
+    """Who started it and whom it started, what it was before, and what waits to be read."""
+    record, found = facts.record, []
+    name = safe.visible(typed(record.execution_id))
+    if record.parent_execution_id is not None:
+        detached = ", detached" if record.detached else ""
+        found.append(("parent", f"{safe.visible(record.parent_execution_id)}{detached}"))
+    if facts.child_counts and facts.earlier is None:
+        found.append(("children", f"{_statuses(facts, look)}: ys show {name} --tree"))
+    if record.incarnation > 1 and facts.earlier is None:
+        since = "" if record.started_at is None else f", since {times.at(record.started_at)}"
+        before = f"before it: ys show {name} --incarnation {record.incarnation - 1}"
+        found.append(("incarnation", f"{record.incarnation}{since}; {before}"))
+    if record.needs:
+        found.append(("needs", f"a worker with the tag {safe.visible(' or '.join(record.needs))}"))
+    if record.cancel is not None and record.status.terminal:
+        why = f": {safe.visible(record.cancel.reason)}" if record.cancel.reason else ""
+        found.append(("cancel", f"asked for at {times.past(record.cancel.at)}{why}"))
+    unread = sum(facts.unread.values())
+    if unread:
+        word = "message" if unread == 1 else "messages"
+        found.append(("unread", f"{unread:,} {word}: ys messages {name}"))
+    return [_line(key, look.clip(text, room)) for key, text in found]
+
+
+def _statuses(facts: Facts, look: Look) -> str:
+    """How many children have each status: `96 ✓  1 ✗  3 ⏸`."""
+    counts: dict[str, int] = {}
+    for (_, status), count in facts.child_counts.items():
+        counts[status] = counts.get(status, 0) + count
+    return "  ".join(
+        f"{counts[status]:,} {look.g(glyph)}"
+        for status, glyph in STATUS_GLYPHS.items()
+        if counts.get(status)
+    )
 
 
 def _value(json_text: str, room: int, reveal: bool, look: Look) -> str:
@@ -116,7 +162,7 @@ def _lost(facts: Facts, times: Times) -> str:
 
 def _outcome_lines(facts: Facts, reveal: bool, look: Look) -> list[str]:
     room = look.width - 1 - 2 - _KEY
-    match facts.record.outcome:
+    match None if facts.earlier is not None else facts.record.outcome:
         case Completed(result):
             return [_line("result", _value(result, room, reveal, look))]
         case CancelledOutcome(reason):

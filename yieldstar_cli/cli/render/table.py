@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from yieldstar_cli import failures
+from yieldstar_cli.cli.brief import wait_words
 from yieldstar_cli.cli.facts import Crew, expired_at
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look, style_of
@@ -20,6 +21,7 @@ def table_lines(
     records: Sequence[ExecutionRecord],
     *,
     waits: Callable[[ExecutionRecord], Sequence[Wait]],
+    children: Callable[[ExecutionRecord], int],
     crew: Crew,
     times: Times,
     look: Look,
@@ -34,7 +36,7 @@ def table_lines(
                 safe.visible(record.workflow_id),
                 f"{glyph} {record.status}",
                 _when(record, crew, times),
-                _detail(record, waits, crew, look),
+                _detail(record, waits, children, crew, look),
             )
         )
     styles = [{2: style_of(record.status)} for record in records]
@@ -85,6 +87,8 @@ def _when(record: ExecutionRecord, crew: Crew, times: Times) -> str:
         return f"running {took(now - record.delivery.since_at)}"
     if record.poisoned_at is not None:
         return "poisoned"
+    if record.paused is not None:
+        return "paused"
     if record.held is not None and (record.held.until_at is None or record.held.until_at > now):
         until = record.held.until_at
         return "held" if until is None else f"held, {times.ahead(until)}"
@@ -100,6 +104,7 @@ def _when(record: ExecutionRecord, crew: Crew, times: Times) -> str:
 def _detail(
     record: ExecutionRecord,
     waits: Callable[[ExecutionRecord], Sequence[Wait]],
+    children: Callable[[ExecutionRecord], int],
     crew: Crew,
     look: Look,
 ) -> str:
@@ -112,19 +117,36 @@ def _detail(
             pass
         case _:
             return ""
+    words = _open_detail(record, waits, children, crew, look)
+    if record.cancel is not None:
+        return f"cancelling, {words}" if words else "cancelling"
+    return words
+
+
+def _open_detail(
+    record: ExecutionRecord,
+    waits: Callable[[ExecutionRecord], Sequence[Wait]],
+    children: Callable[[ExecutionRecord], int],
+    crew: Crew,
+    look: Look,
+) -> str:
     steps = [run.step_key for run in crew.running.get(record.number, []) if run.step_key]
     if steps:
         return safe.visible(", ".join(steps))
     if record.held is not None or record.poisoned_at is not None:
         return record.problem.code if record.problem is not None else ""
+    if record.paused is not None:
+        mark = record.paused
+        what = {"workflow": "workflow ", "all": "all "}.get(mark.scope, "")
+        return safe.visible(f"{what}paused by {mark.by}")
     if record.status_value_json is not None:
         return values.pairs(record.status_value_json, 40, reveal=False, ellipsis=look.g("…"))
     found = waits(record)
     if not found:
         return "waits for nothing" if record.status is Status.SUSPENDED else ""
-    more = f" +{len(found) - 1}" if len(found) > 1 else ""
-    first = found[0]
-    return safe.visible(f"{first.step_key} {first.label}".rstrip()) + more
+    if record.needs:
+        return safe.visible(f"needs the tag {' or '.join(record.needs)}")
+    return safe.visible(wait_words(found, lambda: children(record)))
 
 
 def footer_line(

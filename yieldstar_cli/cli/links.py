@@ -1,0 +1,168 @@
+"""Says of each open wait what it is for, whether it is ready, and what would end it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yieldstar_cli.cli.facts import Awaited, Facts
+from yieldstar_cli.cli.render.times import Times
+from yieldstar_cli.cli.steps import Operation
+from yieldstar_cli.cli.typed import typed, word
+from yieldstar_cli.model import Kind
+
+if TYPE_CHECKING:
+    from yieldstar_cli.cli.verdict import Verdict
+
+#: Judges an awaited execution in turn.
+Judge = Callable[[Facts], "Verdict"]
+#: The queue that `ys approve` and `ys reject` answer.
+DECISION = "decision"
+_MESSAGES = (Kind.MESSAGE, Kind.MESSAGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One open wait, and what stands behind it."""
+
+    operation: Operation
+    #: `message "cancel"`, `child charge-43`, `timer 15m`.
+    name: str
+    #: "none has come", "suspended; it waits for …", "fires 12:15:00, in 9m40s".
+    state: str
+    #: It is there already: the next delivery takes it up.
+    ready: bool = False
+    #: The earliest moment at which it can be ready, as far as anyone can know.
+    earliest_at: int | None = None
+    #: Nothing under way can end it.
+    stuck: bool = False
+    #: Commands that end it or help it on, each labelled ("Send it: ys send …").
+    remedies: tuple[str, ...] = ()
+    #: The awaited execution and how it stands.
+    awaited: Awaited | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def is_execution(self) -> bool:
+        """Whether the end of an execution is awaited."""
+        return self.operation.target is not None
+
+
+def links_of(waits: list[Operation], facts: Facts, times: Times, judge: Judge) -> list[Link]:
+    """The open operations in the order they were named."""
+    unread = Counter(facts.unread)
+    return [_link(wait, facts, times, judge, unread) for wait in waits]
+
+
+def _link(wait: Operation, facts: Facts, times: Times, judge: Judge, unread: Counter[str]) -> Link:
+    if wait.kind in _MESSAGES:
+        return _message(wait, facts, unread)
+    if wait.target is not None:
+        return _execution(wait, wait.target, facts, times, judge)
+    if wait.tag is not None and wait.state == "waiting":
+        return _tagged(wait, wait.tag, facts)
+    if wait.due_at is not None:
+        return _moment(wait, wait.due_at, facts, times)
+    name = f"{wait.kind} {wait.step_key}"
+    if wait.state == "running":
+        since = times.at(wait.started_at or facts.now_ms)
+        return Link(wait, name, f"running since {since}", earliest_at=facts.now_ms)
+    return Link(wait, name, "runs with the next delivery", earliest_at=facts.now_ms)
+
+
+def _moment(wait: Operation, due_at: int, facts: Facts, times: Times) -> Link:
+    """A timer, or the pause before the next try."""
+    name = f"timer {wait.label or wait.step_key}"
+    verb = "fires"
+    if wait.kind != Kind.TIMER:
+        name = f"{wait.kind} {wait.step_key}, try {wait.attempt}"
+        verb = "tries again" if wait.kind == Kind.STEP else "looks again"
+    if due_at <= facts.now_ms:
+        return Link(wait, name, "its moment has come", ready=True, earliest_at=facts.now_ms)
+    return Link(wait, name, f"{verb} {times.coming(due_at)}", earliest_at=due_at)
+
+
+def _message(wait: Operation, facts: Facts, unread: Counter[str]) -> Link:
+    queue = wait.queue or wait.step_key.partition("#")[0]
+    several = wait.kind == Kind.MESSAGES
+    kind = f" ({wait.label})" if wait.label and wait.label != queue else ""
+    name = f'{"messages" if several else "message"} "{queue}"{kind}'
+    waiting = unread[queue]
+    if waiting > 0:
+        unread[queue] = 0 if several else waiting - 1
+        state = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be read"
+        return Link(wait, name, state, ready=True, earliest_at=facts.now_ms)
+    name_typed = typed(facts.record.execution_id)
+    remedies = [f"Send one: ys send {name_typed} {word(queue)}"]
+    if queue == DECISION:
+        remedies = [
+            f"Say yes: ys approve {name_typed}",
+            f"Say no: ys reject {name_typed}",
+        ]
+    return Link(wait, name, "none has come", remedies=tuple(remedies))
+
+
+def _tagged(wait: Operation, tag: str, facts: Facts) -> Link:
+    """A step for which no worker that had the execution has the tag (spec O5)."""
+    record = facts.record
+    name = f"{wait.kind} {wait.step_key}"
+    takers = [
+        row for row in facts.crew.who_has(record.workflow_id, record.version) if tag in row.tags
+    ]
+    if takers:
+        names = ", ".join(row.name for row in takers[:3])
+        state = f"needs the tag {tag}; worker {names} has it"
+        return Link(wait, name, state, earliest_at=facts.now_ms)
+    tags = " ".join(f"--tag {word(part)}" for part in dict.fromkeys((*facts.tags, tag)))
+    return Link(
+        wait,
+        name,
+        f"needs the tag {tag}, and no live worker has it",
+        stuck=True,
+        remedies=(f"Start one: ys worker {tags}",),
+    )
+
+
+# --- executions ---------------------------------------------------------------------------------
+
+
+def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: Judge) -> Link:
+    awaited = facts.awaited.get(target)
+    record = None if awaited is None else awaited.record
+    mine = record is not None and record.parent_execution_id == facts.record.execution_id
+    name = f"{'child' if mine else 'execution'} {target}"
+    now = facts.now_ms
+    if awaited is None:
+        # One of very many: not looked at.
+        return Link(wait, f"execution {target}", "not looked at")
+    if record is None:
+        return Link(
+            wait, name, "there is no such execution", ready=True, earliest_at=now, awaited=awaited
+        )
+    if record.status.terminal:
+        state = f"{record.status} at {times.at(record.updated_at)}"
+        return Link(wait, name, state, ready=True, earliest_at=now, awaited=awaited)
+    if awaited.above:
+        return Link(
+            wait,
+            name,
+            f"which waits for {facts.record.execution_id} in turn: neither can end by itself",
+            stuck=True,
+            remedies=(f"End one: ys cancel {typed(target)}",),
+            awaited=awaited,
+        )
+    if awaited.facts is None:
+        return Link(wait, name, f"{record.status}", earliest_at=record.due_at, awaited=awaited)
+    verdict = judge(awaited.facts)
+    return Link(
+        wait,
+        name,
+        f"{record.status}; {verdict.clause}",
+        earliest_at=verdict.earliest_at,
+        stuck=verdict.judgement == "stuck",
+        remedies=tuple(verdict.remedies),
+        awaited=awaited,
+        verdict=verdict,
+    )

@@ -1,0 +1,156 @@
+"""Judges an execution that rests: what its open waits are, and which of them comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yieldstar_cli.cli import takers
+from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.links import Link
+from yieldstar_cli.cli.render.times import Times
+from yieldstar_cli.cli.steps import Operation
+from yieldstar_cli.model import Kind, Status
+
+if TYPE_CHECKING:
+    from yieldstar_cli.cli.verdict import Verdict
+
+#: From so many awaited executions on they are counted, and one of them is followed.
+FAN = 5
+#: So many names of waits stand in one sentence.
+_NAMED = 4
+
+
+def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> None:
+    """What it waits for, when that can come at the earliest, and whether it can come at all."""
+    verdict.headline = _headline(facts, times, links)
+    _fill_earliest(verdict, facts, links)
+    if links and all(link.stuck for link in links):
+        verdict.judgement = "stuck"
+        if len(links) == 1 and links[0].verdict is not None:
+            verdict.notes += links[0].verdict.notes
+    for link in links if len(links) < FAN else shown(links)[0]:
+        verdict.remedies += link.remedies
+    _add_unread(verdict, facts, links)
+    _add_missing(verdict, facts)
+
+
+def _headline(facts: Facts, times: Times, links: list[Link]) -> str:
+    record = facts.record
+    due_at = record.due_at
+    if not links:
+        assert due_at is not None
+        if record.status is Status.ADMITTED:
+            return f"It was admitted for later; it starts {times.coming(due_at)}."
+        return f"It wakes {times.coming(due_at)}, as was asked for."
+    if len(links) == 1:
+        return _single(links[0], times)
+    fan = fan_words(facts, links)
+    if fan is not None:
+        first = shown(links)[0][0]
+        return f"Waiting for {fan}; {first.operation.target} is {first.state}."
+    names = ", ".join(link.name for link in links[:_NAMED])
+    more = f" and {len(links) - _NAMED} more" if len(links) > _NAMED else ""
+    return f"Waiting for the first of {len(links)} things: {names}{more}."
+
+
+def _single(link: Link, times: Times) -> str:
+    wait = link.operation
+    if wait.due_at is not None and not link.ready and not link.is_execution:
+        coming = times.coming(wait.due_at)
+        if wait.kind == Kind.TIMER:
+            return f"Waiting for {timer_words(wait)}; wakes {coming}."
+        return f"Waiting to try {wait.step_key} again (try {wait.attempt}); {coming}."
+    return f"Waiting for {link.name}: {link.state}."
+
+
+def timer_words(wait: Operation) -> str:
+    """A timer in a sentence: `the sleep of 10m`."""
+    if not wait.label:
+        return wait.name
+    base = wait.step_key.partition("#")[0]
+    return f"the {base} of {wait.label}" if base in ("sleep", "timer", "timeout") else wait.name
+
+
+def fan_words(facts: Facts, links: list[Link]) -> str | None:
+    """`3 of 100 children`, where it waits for several executions and nothing else."""
+    if len(links) < 2 or not all(link.is_execution for link in links):
+        return None
+    if len(links) < FAN and facts.children <= len(links):
+        return None
+    mine = sum(link.name.startswith("child ") for link in links)
+    if mine == len(links) and facts.children >= mine:
+        return f"{len(links):,} of {facts.children:,} children"
+    return f"{len(links):,} executions"
+
+
+def shown(links: list[Link]) -> tuple[list[Link], int]:
+    """The links to tell of, and how many awaited executions are left out.
+
+    Of many awaited executions the most telling one stands for all: one that is stuck, else the
+    one that can end first.
+    """
+    executions = [link for link in links if link.is_execution]
+    if len(executions) < FAN:
+        return links, 0
+    best = min(executions, key=_telling)
+    kept = [link for link in links if not link.is_execution or link is best]
+    return kept, len(executions) - 1
+
+
+def _telling(link: Link) -> tuple[bool, bool, int]:
+    at = link.earliest_at
+    return not link.stuck, link.verdict is None, 2**62 if at is None else at
+
+
+def _fill_earliest(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
+    record = facts.record
+    moments = [(link.earliest_at, link) for link in links if link.earliest_at is not None]
+    verdict.earliest_at = record.due_at
+    if not moments:
+        return
+    at, link = min(moments, key=lambda pair: pair[0])
+    if record.due_at is not None and record.due_at <= at:
+        return
+    verdict.earliest_at = at
+    if link.is_execution and not link.ready:
+        verdict.earliest_of = _whose(link)
+
+
+def _whose(link: Link) -> str:
+    """`charge-43's timer fires`: the first moment of an awaited execution, told from outside."""
+    target = link.operation.target
+    below = link.verdict
+    if below is None:
+        return f"{target} wakes"
+    if below.earliest_of:
+        return below.earliest_of
+    for inner in below.links:
+        if inner.earliest_at == below.earliest_at and inner.operation.due_at is not None:
+            if inner.operation.kind == Kind.TIMER:
+                return f"{target}'s timer fires"
+            return f"{target} tries {inner.operation.step_key} again"
+    return f"{target} is delivered"
+
+
+def _add_unread(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
+    """Messages that wait in queues which nobody reads now."""
+    awaited = {link.operation.queue for link in links}
+    others = {q: count for q, count in facts.unread.items() if count and q not in awaited}
+    if not others:
+        return
+    total = sum(others.values())
+    queues = ", ".join(f'"{queue}" ({count:,})' for queue, count in sorted(others.items())[:5])
+    more = ", …" if len(others) > 5 else ""
+    word = "message waits" if total == 1 else "messages wait"
+    verdict.notes.append(f"{total:,} {word} unread in queues it does not wait on: {queues}{more}.")
+
+
+def _add_missing(verdict: Verdict, facts: Facts) -> None:
+    if not facts.crew.alive:
+        verdict.notes.append("No worker is running now; then one must be.")
+        return
+    notes, remedies = takers.missing(facts)
+    if notes:
+        verdict.judgement = "stuck"
+        verdict.notes += notes
+        verdict.remedies += remedies
