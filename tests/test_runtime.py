@@ -1,4 +1,4 @@
-"""The Python SDK: trigger, get, wait and wake over a real file (spec K4, K10)."""
+"""The Python SDK over a real file: trigger, get, wait, wake, send, cancel, pause (K4, K10)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from enum import Enum
 from pathlib import Path
 from textwrap import dedent
 
@@ -27,6 +28,7 @@ from yieldstar_cli.errors import (
     ExecutionIdConflict,
     ExecutionNotFound,
     InvalidExecutionEvent,
+    InvalidMessageEvent,
     InvalidParams,
     MisplacedCall,
     NoDatabase,
@@ -38,9 +40,10 @@ from yieldstar_cli.errors import (
     WaitTimeout,
     WorkflowImportFailed,
 )
-from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Status
+from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Message, Status, Suspended
 from yieldstar_cli.project import find_project
 from yieldstar_cli.runtime import Runtime, open_storage
+from yieldstar_cli.runtime_words import user_name
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 
@@ -51,6 +54,20 @@ class Charge(msgspec.Struct):
 
 class Receipt(msgspec.Struct):
     charged: int
+
+
+class Level(Enum):
+    HIGH = 3
+
+
+class Cancel(msgspec.Struct, rename="camel"):
+    by_whom: str
+    level: Level = Level.HIGH
+
+
+@dataclass
+class Note:
+    at: date
 
 
 @workflow
@@ -622,6 +639,202 @@ def test_a_wake_answers_what_became_of_it(runtime: Runtime, worker):
         runtime.wake("nobody")
 
 
+# --- messages ----------------------------------------------------------------------------------
+
+
+def test_a_message_is_delivered_buffered_or_refused(runtime: Runtime, worker):
+    """cases 255, 258, B51; spec M1."""
+    runtime.trigger(charge_order, Charge(1), id="open")
+    runtime.trigger(charge_order, Charge(1), id="ended")
+    worker.executions.acknowledge(claimed(worker, "ended"), Completed("1"))
+
+    assert runtime.send("open", "cancel", {"reason": "late"}) == "delivered"
+    assert runtime.send("later", "cancel", 1, ttl="10s") == "buffered"
+    assert runtime.send("ended", "cancel", None) == "refused"
+
+    (sent,) = runtime.messages("open")
+    assert isinstance(sent, Message)
+    assert (sent.queue, sent.state, sent.value) == ("cancel", "waiting", '{"reason":"late"}')
+    (early,) = runtime.messages("later")
+    assert early.state == "buffered"
+    assert early.expires_at == early.sent_at + 10_000
+    assert runtime.messages("ended") == []
+    assert runtime.messages("open", queue="other") == []
+
+
+def test_what_was_buffered_is_there_once_the_execution_is(runtime: Runtime):
+    """case 256; spec M1."""
+    runtime.send("later", "cancel", "first")
+    runtime.send("later", "cancel", "second")
+
+    ref = runtime.trigger(charge_order, Charge(1), id="later")
+
+    assert [(m.state, m.value) for m in runtime.messages(ref)] == [
+        ("waiting", '"first"'),
+        ("waiting", '"second"'),
+    ]
+
+
+def test_a_key_is_one_message(runtime: Runtime):
+    """case 259; spec M3."""
+    ref = runtime.trigger(charge_order, Charge(1))
+
+    assert runtime.send(ref, "cancel", 1, idempotency_key="k") == "delivered"
+    assert runtime.send(ref, "cancel", 2, idempotency_key="k") == "delivered"
+
+    assert [m.value for m in runtime.messages(ref)] == ["1"]
+
+
+def test_the_ttl_of_the_project_counts_unless_one_is_given(project_dir: Path):
+    """spec M1, K8."""
+    (project_dir / "ys.toml").write_text('message_ttl = "1m"\n')
+
+    with open_runtime() as runtime:
+        runtime.send("later", "cancel", 1)
+        runtime.send("later", "cancel", 2, ttl=2.5)
+        spans = [m.expires_at - m.sent_at for m in runtime.messages("later")]
+
+    assert spans == [60_000, 2_500]
+
+
+@pytest.mark.parametrize("ttl", ["10", "never", 0, -1, float("nan")])
+def test_a_ttl_that_is_no_span_is_a_usage_error(runtime: Runtime, ttl):
+    with pytest.raises(UsageError):
+        runtime.send("later", "cancel", 1, ttl=ttl)
+
+    assert runtime.messages("later") == []
+
+
+def test_a_message_is_a_struct_a_dataclass_or_plain_values(runtime: Runtime):
+    """spec M1, V1: what it is made of comes back as it was."""
+    ref = runtime.trigger(charge_order, Charge(1))
+    for value in (Cancel("ann"), Note(date(2026, 11, 30)), [Note(date(2026, 1, 1))], (1, 2), None):
+        assert runtime.send(ref, "cancel", value) == "delivered"
+
+    first, second, third, fourth, last = (m.value for m in runtime.messages(ref))
+    assert codec.decode(first, Cancel) == Cancel("ann")
+    assert codec.decode(second, Note) == Note(date(2026, 11, 30))
+    assert codec.decode(third, list[Note]) == [Note(date(2026, 1, 1))]
+    assert codec.decode(fourth) == (1, 2)
+    assert last == "null"
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (object(), "value"),
+        ({"a": [1, {"b": object()}]}, r"value\.a\[1\]\.b"),
+        ({1: 2}, "value"),
+        ("\ud800", "value"),
+        ("x" * 100, "value"),
+    ],
+)
+def test_a_message_that_would_not_come_back_is_refused(project_dir: Path, value, place: str):
+    """case 265; spec V1, V2: nothing is stored."""
+    (project_dir / "ys.toml").write_text("max_value = 101\n")
+
+    with open_runtime() as runtime:
+        with pytest.raises(InvalidMessageEvent, match=f"^{place}") as refused:
+            runtime.send("later", "cancel", value)
+        assert runtime.messages("later") == []
+
+    assert (refused.value.code, refused.value.exit_code) == ("INVALID_MESSAGE", 5)
+
+
+@pytest.mark.parametrize("words", [("a b" * 100, "q"), ("x", "a/b"), ("x", ""), ("", "q")])
+def test_a_message_to_what_cannot_be_is_refused(runtime: Runtime, words):
+    """spec M1, E2, R3: an ID or a queue that none can have."""
+    with pytest.raises(InvalidMessageEvent):
+        runtime.send(*words, 1)
+    with pytest.raises(InvalidMessageEvent):
+        runtime.send("x", "q", 1, idempotency_key="")
+
+
+# --- cancel, pause -------------------------------------------------------------------------------
+
+
+def claimed(worker: SqliteStorage, execution_id: str):
+    """The delivery of this execution; others that were due are handed back."""
+    found = {d.execution_id: d for d in worker.executions.claim_due(now=2**41)}
+    for delivery in found.values():
+        if delivery.execution_id != execution_id:
+            worker.executions.release(delivery)
+    return found[execution_id]
+
+
+def test_a_cancel_is_a_request_once_it_has_begun_and_an_end_before(runtime: Runtime, worker):
+    """cases 270, 273-275, 280; spec C6."""
+    begun = runtime.trigger(charge_order, Charge(1), id="begun")
+    new = runtime.trigger(charge_order, Charge(1), id="new", at=2**42)
+    worker.executions.acknowledge(claimed(worker, "begun"), Suspended())
+
+    assert runtime.cancel(new, reason="twice") == "cancelled"
+    assert runtime.cancel(begun, reason="first") == "requested"
+    assert runtime.cancel(begun, reason="second") == "requested"
+
+    assert runtime.get(new).outcome == CancelledOutcome("twice")
+    assert runtime.get(begun).cancel.reason == "first"
+    assert runtime.get(begun).due_at is not None
+    with pytest.raises(ExecutionCancelled):
+        runtime.wait(new)
+    assert runtime.cancel(begun, reason="enough", now=True) == "cancelled"
+    assert runtime.cancel(begun, now=True) == "ignored"
+    assert runtime.get(begun).outcome == CancelledOutcome("enough")
+    with pytest.raises(ExecutionNotFound, match="begn") as unknown:
+        runtime.cancel("begn")
+    assert unknown.value.why == ("Did you mean begun?",)
+
+
+def test_an_execution_a_workflow_or_everything_is_paused(runtime: Runtime, worker, monkeypatch):
+    """spec E14."""
+    monkeypatch.setenv("LOGNAME", "ann")
+    ref = runtime.trigger(charge_order, Charge(1), id="order-42")
+    runtime.trigger(greet, {"name": "Ann"}, id="hello")
+
+    assert runtime.pause(ref, reason="the bank is down") == "paused"
+    assert runtime.pause(ref) == "unchanged"
+    assert runtime.pause(workflow="greet", by="a robot") == "paused"
+    assert worker.executions.claim_due(now=2**41) == []
+
+    paused = runtime.get(ref).paused
+    assert (paused.scope, paused.by, paused.reason) == ("execution", "ann", "the bank is down")
+    assert runtime.get("hello").paused.by == "a robot"
+    assert runtime.resume(ref) == "resumed"
+    assert runtime.resume(ref) == "unchanged"
+    assert runtime.pause() == "paused"
+    assert runtime.resume(workflow="greet") == "resumed"
+    assert worker.executions.claim_due(now=2**41) == []
+    assert runtime.resume() == "resumed"
+    assert len(worker.executions.claim_due(now=2**41)) == 2
+
+
+def test_what_cannot_be_paused_says_why(runtime: Runtime, worker):
+    """spec E14, V3."""
+    runtime.trigger(charge_order, Charge(1), id="order-42")
+    end(worker, Completed("1"))
+
+    assert runtime.pause("order-42") == "ignored"
+    assert runtime.resume("order-42") == "ignored"
+    for steer in (runtime.pause, runtime.resume):
+        with pytest.raises(ExecutionNotFound):
+            steer("nobody")
+        with pytest.raises(UsageError, match="not both"):
+            steer("order-42", workflow="charge-order")
+        with pytest.raises(InvalidExecutionEvent):
+            steer(workflow="no name")
+
+
+def test_without_a_name_the_user_is_a_number(monkeypatch):
+    """As in a container whose user is in no list."""
+
+    def nameless() -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+
+    assert user_name() == f"uid {os.getuid()}"
+
+
 def test_a_runtime_in_a_workflow_function_is_a_fault_of_the_code(runtime: Runtime):
     """spec R9: a replay would use it again."""
     token = in_workflow_body.set(True)
@@ -631,6 +844,11 @@ def test_a_runtime_in_a_workflow_function_is_a_fault_of_the_code(runtime: Runtim
             lambda: runtime.get("x"),
             lambda: runtime.wait("x"),
             lambda: runtime.wake("x"),
+            lambda: runtime.send("x", "cancel", 1),
+            lambda: runtime.messages("x"),
+            lambda: runtime.cancel("x"),
+            lambda: runtime.pause("x"),
+            lambda: runtime.resume(),
             open_runtime,
         ):
             with pytest.raises(MisplacedCall, match="workflow function"):

@@ -16,6 +16,7 @@ from yieldstar_cli import (
     ExecutionRecord,
     ExecutionRef,
     Handle,
+    Message,
     RetryPolicy,
     Runtime,
     Step,
@@ -111,6 +112,10 @@ def program(runtime: Runtime, moment: datetime) -> None:
     assert_type(runtime.trigger("charge-order", {"order": 1}), ExecutionRef[Any])
     answer = runtime.wake(ref, at=moment)
     print(answer == "requested", answer == "ignored")
+    print(runtime.send(ref, "cancel", ChargeOrder(1), ttl="1h") == "buffered")
+    assert_type(runtime.messages(ref), list[Message])
+    print(runtime.cancel(ref, reason="late", now=True) == "cancelled")
+    print(runtime.pause(ref, by="ann") == "paused", runtime.resume(workflow="greet") == "resumed")
 
 
 def plain_calls(step: Step) -> None:

@@ -168,9 +168,10 @@ def _line(call: Call, storage: Storage, scope: Scope, mark: Mark) -> str:
             return f"{dot} Nothing to do for {what}: it has ended."
         case "unchanged":
             found = _standing(storage, scope, mark)
+            begin = what if mark.record is not None else what[:1].upper() + what[1:]
             if found is None:
-                return f"{dot} {what.capitalize() if mark.record is None else what} was not paused."
-            return f"{dot} {what} was paused already{_by_whom(call, found)}."
+                return f"{dot} {begin} was not paused."
+            return f"{dot} {begin} was paused already{_by_whom(call, found)}."
 
 
 def _standing(storage: Storage, scope: Scope, mark: Mark) -> Paused | None:
