@@ -6,15 +6,19 @@ import os
 import traceback
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli import codec
+from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.failures_revive import decode_error
 from yieldstar_cli.failures_text import MAX_TEXT, bounded, message_of
 
 #: How many errors one recorded error may hold: causes and group members, however nested.
 MAX_ERRORS = 100
+#: How much of another execution's error is kept with the error that it caused.
+MAX_CAUSE = 1 << 18
 _MAX_DEPTH = 20
 _SHORT = 500
 _MAX_FRAMES = 60
@@ -70,6 +74,18 @@ def encode_error(error: BaseException, *, limit: int = MAX_TEXT) -> str:
         return codec.encode(_Recorder(limit).record(error, 0))
     except BaseException as second:  # what the error's class does is the author's code
         return codec.encode(_bare(error, second, limit))
+
+
+def with_cause(text: str, cause: str) -> str:
+    """What `encode_error` made, with another such text as its cause; that one stays as it was."""
+    if len(cause) > MAX_CAUSE:
+        return text
+    # One that is damaged or nested too deeply is left out: the message says what it was.
+    with suppress(codec.DecodeError, UnserializableValue):
+        found = codec.decode(text)
+        found["cause"] = codec.decode(cause)
+        return codec.encode(found)
+    return text
 
 
 def view_error(text: str) -> ErrorView:

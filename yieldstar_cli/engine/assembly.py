@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from yieldstar_cli import codec
 from yieldstar_cli.clock import LAST_MOMENT
 from yieldstar_cli.engine import faults
 from yieldstar_cli.engine.driver import Driver
-from yieldstar_cli.engine.step import Step, StepEvent
+from yieldstar_cli.engine.options import StepEvent
+from yieldstar_cli.engine.step import Step
 from yieldstar_cli.errors import CodeFault, ParamsFault, UndecodableRecord
 
 if TYPE_CHECKING:
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
     from yieldstar_cli.model import Claimed
 
 
-def assemble(definition: Definition, claimed: Claimed) -> Driver:
+def assemble(
+    definition: Definition,
+    claimed: Claimed,
+    library: Callable[[str], Definition | None] | None = None,
+) -> Driver:
     """A driver whose function is made and not yet stepped; `run` replays it.
 
-    A fault of the code, such as params that no longer fit (spec E4), is left in `driver.fault`.
+    `library` finds the latest version of a workflow by its name, for children. A fault of the
+    code, such as params that no longer fit (spec E4), is left in `driver.fault`.
     """
     return Driver(
         definition,
@@ -30,6 +36,8 @@ def assemble(definition: Definition, claimed: Claimed) -> Driver:
         incarnation=claimed.incarnation,
         started_at=claimed.started_at,
         log_count=claimed.log_count,
+        execution_id=claimed.delivery.execution_id,
+        library=library,
     )
 
 

@@ -7,9 +7,10 @@ keys, order and values the same after any crash.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import ids
@@ -19,22 +20,27 @@ from yieldstar_cli.engine.operations import (
     Branch,
     BranchCancelled,
     BranchHandle,
+    ContinueAs,
     Dropped,
     DurableHandle,
     Park,
     Site,
     State,
+    wait_any,
 )
+from yieldstar_cli.engine.outside import ActionHandle, AskHandle, carried
 from yieldstar_cli.engine.scope import in_workflow_body
-from yieldstar_cli.errors import Cancelled, CodeFault
-from yieldstar_cli.model import Entry, Kind, LogLine
+from yieldstar_cli.errors import Cancelled, CodeFault, MisplacedCall
+from yieldstar_cli.model import Action, Entry, Kind, LogLine, Start
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
-    from yieldstar_cli.engine.operations import Operation
+    from yieldstar_cli.engine.operations import Handle, Operation
 
 #: How often a branch may swallow `Cancelled` before it is cut off.
 SWALLOW_LIMIT = 100
+#: How many children and messages one commit carries out at most; the rest go with the next.
+ACTIONS_AT_ONCE = 1_000
 
 
 class Driver:
@@ -56,24 +62,35 @@ class Driver:
         "_ready",
         "_remaining",
         "_thread",
+        "actions",
+        "asks",
         "awaits",
+        "cancel_reason",
+        "cancelled",
+        "closing",
+        "continuing",
         "dead",
+        "deferred",
         "definition",
         "error",
+        "execution_id",
         "fault",
         "finished",
         "fresh",
         "fresh_logs",
         "incarnation",
         "issued",
+        "library",
         "log_index",
         "moment",
         "open",
         "operations",
+        "performing",
         "position",
         "resolutions",
         "seed",
         "status_value",
+        "touched",
         "unawaited",
         "value",
     )
@@ -86,8 +103,13 @@ class Driver:
         incarnation: int,
         started_at: int,
         log_count: int = 0,
+        execution_id: str = "",
+        library: Callable[[str], Definition | None] | None = None,
     ) -> None:
         self.definition = definition
+        self.execution_id = execution_id
+        #: Finds the latest version of a workflow by its name, for children.
+        self.library = library
         self.seed = seed
         self.incarnation = incarnation
         #: The moment that `step.now()` shows.
@@ -108,6 +130,21 @@ class Driver:
         self.issued: dict[tuple[str, str], DurableHandle[Any]] = {}
         #: Issued operations that are open, in the order they were issued.
         self.open: dict[tuple[str, str], DurableHandle[Any]] = {}
+        #: Of those: what has a function to run; questions for the next look; and what the next
+        #: commit carries out, also when it was withdrawn by the function's end.
+        self.performing: dict[DurableHandle[Any], None] = {}
+        self.asks: dict[AskHandle[Any], None] = {}
+        self.actions: dict[ActionHandle[Any], None] = {}
+        #: What has begun or ceased to be awaited since somebody took note.
+        self.touched: dict[Handle[Any], None] = {}
+        #: True once the request to cancel was told to the function (spec C6).
+        self.cancelled = False
+        self.cancel_reason: str | None = None
+        #: The params of the next incarnation, once the function continues as new (spec C7).
+        self.continuing: str | None = None
+        #: Functions that run when the function has ended, and whether they do now.
+        self.deferred: list[DurableHandle[Any]] = []
+        self.closing = False
         #: What the next commit must carry: new entries, log lines, a status.
         self.fresh: list[Entry] = []
         self.fresh_logs: list[LogLine] = []
@@ -177,16 +214,52 @@ class Driver:
                 return
             if entry.kind == Kind.PATCH:
                 continue
+            if entry.kind == Kind.CANCEL:
+                self._remaining -= 1
+                self._tell_cancelled(entry)
+                continue
             handle = self.issued.get((entry.kind, entry.step_key))
             if handle is None:
                 self.fault = self._diverged(entry)
                 return
             self._remaining -= 1
-            if handle.state is State.OPEN:
+            if isinstance(handle, ActionHandle):
+                self._done(handle, entry)
+            if self.fault is None and handle.state is State.OPEN:
                 self._resolve(handle, entry)
                 self._run()
             elif handle.state is State.RESOLVED:
                 self.fault = self._diverged(entry)
+
+    def _done(self, handle: ActionHandle[Any], entry: Entry) -> None:
+        """What an action was to do is done, by this delivery or an earlier one."""
+        self.actions.pop(handle, None)
+        intent = handle.intent
+        if isinstance(intent, Start) and entry.ok and entry.value != f'"{intent.workflow_id}"':
+            self.fault = faults.other_child(entry, handle, intent)
+
+    def cancel(self, entry: Entry) -> None:
+        """Tell the function that it is to be cancelled, and run until nothing can move (C6)."""
+        self.fresh.append(entry)
+        self.position += 1
+        self._tell_cancelled(entry)
+
+    def _tell_cancelled(self, entry: Entry) -> None:
+        self.moment = max(self.moment, entry.at)
+        self.operations += 1
+        self.cancelled = True
+        self.cancel_reason = values.reason(entry)
+        if self.finished or self.closing:
+            return
+        for handle in list(self.performing):
+            self.withdraw(handle)
+        for branch in list(self._branches):
+            if branch is not self._main:
+                self.cancel_branch(branch)
+        if not self._main.ended:
+            self._main.throw = Cancelled()
+            self.make_ready(self._main)
+        self._run()
 
     def _diverged(self, entry: Entry) -> CodeFault:
         end = (self.definition.file, self.definition.line) if self.finished else None
@@ -200,8 +273,24 @@ class Driver:
             return
         self.moment = max(self.moment, entry.at)
         self.operations += 1
-        self.open.pop((handle.kind, handle.key), None)
+        self._close(handle)
         handle.settle(value, error, State.RESOLVED)
+        if isinstance(handle, ActionHandle) and handle.child is not None:
+            child = handle.child
+            if error is None:
+                self.touched[child] = None  # from now on there is a record to wait for
+            elif child.state is State.OPEN:
+                self._close(child)
+                child.settle(None, error, State.RESOLVED)
+
+    def _close(self, handle: DurableHandle[Any]) -> None:
+        self.open.pop((handle.kind, handle.key), None)
+        if handle.work is not None:
+            self.performing.pop(handle, None)
+        elif isinstance(handle, AskHandle):
+            self.asks.pop(handle, None)
+        if handle.watched:
+            self.touched[handle] = None
 
     def _run(self) -> None:
         if not self._ready:
@@ -256,19 +345,44 @@ class Driver:
             else:
                 handle.settle(value, values.as_exception(error), State.RESOLVED)
             return
-        self.finished = True
+        if not self.closing:
+            self._leave(value, error)
+        if self.deferred and self.fault is None:
+            self.closing = True
+            self._main = Branch(self._run_deferred(), "")
+            self._branches.append(self._main)
+            self.make_ready(self._main)
+        else:
+            self.finished = True
+
+    def _leave(self, value: Any, error: BaseException | None) -> None:
+        """The function has ended: what is open in it ends with it (spec O4, C7)."""
         self.value = value
         self.error = error
+        if self.continuing is not None and not (
+            error is None or isinstance(error, ContinueAs | Cancelled)
+        ):
+            # What its clean-up raised is its outcome: it did not get as far as to continue.
+            self.continuing = None
         for other in list(self._branches):
             self.cancel_branch(other)
         for open_handle in list(self.open.values()):
+            kept = open_handle in self.actions
             self.withdraw(open_handle)
+            if kept and isinstance(open_handle, ActionHandle):
+                self.actions[open_handle] = None
         if self.fault is None and (error is None or faults.is_misuse(error)):
             # What a branch holds that is cut short here, it might have awaited yet.
             for name, site, maker in self.unawaited.values():
                 if maker is None or maker.ended:
                     self.fault = faults.not_awaited(name, site)
                     return
+
+    async def _run_deferred(self) -> None:
+        """One deferred function after the other, the last first; their errors are recorded."""
+        while self.deferred:
+            with contextlib.suppress(Exception):
+                await _Directly(self, self.deferred.pop())
 
     # --- what operations and handles call ----------------------------------------------------
 
@@ -306,11 +420,17 @@ class Driver:
     def running_branch(self) -> Branch:
         """The running branch, about to await or to start something."""
         branch = self.check_running()
-        if branch.cancelled:
-            branch.refused += 1
-            if branch.refused <= SWALLOW_LIMIT:
-                raise Cancelled
+        if self._refused(branch) and branch.refused <= SWALLOW_LIMIT:
+            raise Cancelled if branch.cancelled else ContinueAs
         return branch
+
+    def _refused(self, branch: Branch) -> bool:
+        """Whether `branch` may begin nothing any more; counted, since code may go on asking."""
+        leaving = self.continuing is not None and branch is self._main and not self.closing
+        if branch.cancelled or leaving:
+            branch.refused += 1
+            return True
+        return False
 
     def refusal(self) -> Generator[Any, Any, Any] | None:
         """None where an operation may go on; raises `Cancelled` or `Dropped` where it may not.
@@ -321,12 +441,28 @@ class Driver:
             self.check_alive()
             return _for_ever()
         branch = self.check_running()
-        if branch.cancelled:
-            branch.refused += 1
+        if self._refused(branch):
             if branch.refused <= SWALLOW_LIMIT:
-                raise Cancelled
+                raise Cancelled if branch.cancelled else ContinueAs
             return _for_ever()
         return None
+
+    def continue_as(self, params: str) -> None:
+        """End the function here, and begin its next incarnation with `params` (spec C7)."""
+        branch = self.running_branch()
+        if branch is not self._main or self.closing:
+            raise MisplacedCall(
+                "step.continue_as ends the function, so it belongs in the function itself, not in"
+                " a branch",
+                remedy="let the branch return, and continue where it is awaited",
+            )
+        self.continuing = params
+        raise ContinueAs
+
+    def defer(self, handle: DurableHandle[Any]) -> None:
+        """Keep a step for when the function has ended."""
+        self.running_branch()
+        self.deferred.append(handle)
 
     def made(self, operation: Operation[Any]) -> None:
         """An operation was made: it is to be awaited (spec R9)."""
@@ -340,17 +476,37 @@ class Driver:
 
     def issue(self, handle: DurableHandle[Any], branch: Branch) -> None:
         """Give an operation its key; from now on it is open."""
-        handle.key = self.assign_key(branch, handle.kind, handle.key_base)
+        if not handle.key:
+            handle.key = self.assign_key(branch, handle.kind, handle.key_base)
         handle.branch = branch
         handle.issued_at = self.moment
         handle.seq = len(self.issued) + 1
         place = (str(handle.kind), handle.key)
         self.issued[place] = handle
         self.open[place] = handle
+        if handle.work is not None:
+            self.performing[handle] = None
+            if handle.work.tag is not None:
+                self.touched[handle] = None
+        elif isinstance(handle, AskHandle):
+            self.asks[handle] = None
+        elif isinstance(handle, ActionHandle):
+            self.actions[handle] = None
+
+    def take_actions(self, at: int) -> tuple[Action, ...]:
+        """What the next commit carries out, in the order asked for; `at` is its moment."""
+        taken = list(self.actions)[:ACTIONS_AT_ONCE]
+        for handle in taken:
+            del self.actions[handle]
+        return tuple(
+            carried(handle, at, withdrawn=handle.state is not State.OPEN) for handle in taken
+        )
 
     def withdraw(self, handle: DurableHandle[Any]) -> None:
         """Take an operation back: what it returns is given to nobody (spec O4)."""
-        self.open.pop((handle.kind, handle.key), None)
+        self._close(handle)
+        if isinstance(handle, ActionHandle):
+            self.actions.pop(handle, None)
         handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
 
     def spawn(self, parent: Branch, coroutine: Coroutine[Any, Any, Any], base: str) -> Any:
@@ -419,7 +575,9 @@ class Driver:
             self.fault = faults.not_awaited(found[0], found[1])
 
     def _unwinding(self) -> bool:
-        return self.finished or (self._current is not None and self._current.cancelled)
+        return (
+            self.finished or self.closing or (self._current is not None and self._current.cancelled)
+        )
 
     def drop(self) -> None:
         """Give the coroutines up: `finally` blocks run, and every step call raises (spec R6)."""
@@ -440,6 +598,20 @@ class Driver:
             if self._drops > SWALLOW_LIMIT:
                 break
         self._abandoned.append(branch)
+
+
+class _Directly:
+    """Awaits a handle as `await step.run(...)` does."""
+
+    __slots__ = ("_driver", "_handle")
+
+    def __init__(self, driver: Driver, handle: DurableHandle[Any]) -> None:
+        self._driver = driver
+        self._handle = handle
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        yield from wait_any(self._driver, (self._handle,))
+        return self._handle.result()
 
 
 def _for_ever() -> Generator[Park, None, Any]:

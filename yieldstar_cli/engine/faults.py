@@ -19,7 +19,7 @@ from yieldstar_cli.errors import (
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.operations import DurableHandle, Site
-    from yieldstar_cli.model import Entry
+    from yieldstar_cli.model import Entry, Start
 
 _LOGGING = os.path.dirname(os.path.abspath(logging.__file__)) + os.sep
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -63,6 +63,19 @@ def diverged(
         f"the code does not fit the history at entry {entry.position + 1}\n"
         f"  recorded: {entry.kind} {entry.step_key!r}\n"
         f"  code:     {code}\n"
+        f"  remedy:   {remedy}",
+        remedy=remedy,
+    )
+
+
+def other_child(entry: Entry, handle: DurableHandle[Any], intent: Start) -> CodeFault:
+    """The history holds the start of another workflow's child under this key."""
+    remedy = "put the code back, or name the new child with step.using(key=...)"
+    recorded = entry.value.strip('"')
+    return Diverged(
+        f"the code does not fit the history at entry {entry.position + 1}\n"
+        f"  recorded: child {entry.step_key!r}, a {recorded}\n"
+        f"  code:     child {handle.key!r}, a {intent.workflow_id}, at {at(handle.site)}\n"
         f"  remedy:   {remedy}",
         remedy=remedy,
     )

@@ -7,7 +7,8 @@ None of them does anything by itself: the driver steps branches and resolves han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -35,6 +36,10 @@ PARK = Park()
 
 class BranchCancelled(WorkflowError):
     """The awaited branch, or the spawned operation, was cancelled (spec O4)."""
+
+
+class ContinueAs(BaseException):
+    """Thrown where the function continues as new: it ends the function there (spec C7)."""
 
 
 class State(Enum):
@@ -90,6 +95,9 @@ class Handle(Generic[T_co]):
         "state",
         "waiters",
     )
+
+    #: True for what the file is told of while it is awaited: a timer, a message, an execution.
+    watched = False
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -165,9 +173,7 @@ def wait_any(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, 
     yield from _park(driver, waiter, handles)
     winner = waiter.winner
     assert winner is not None, "a branch is resumed only by a resolution or an exception"
-    for handle in handles:
-        if handle is not winner and waiter in handle.waiters:
-            handle.waiters.remove(waiter)
+    _unpark(driver, waiter, handles)
     return winner
 
 
@@ -186,9 +192,7 @@ def wait_all(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, 
         gatherer = Gatherer(branch, len(waiting))
         yield from _park(driver, gatherer, waiting)
         if gatherer.missing:
-            for handle in waiting:
-                if gatherer in handle.waiters:
-                    handle.waiters.remove(gatherer)
+            _unpark(driver, gatherer, waiting)
         failed = [h for h in waiting if h.state is not State.OPEN and h.failed()]
     if failed:
         min(failed, key=lambda h: h.resolved_seq).result()
@@ -199,21 +203,58 @@ def _park(
     driver: Driver, waiter: Waiter, handles: Sequence[Handle[Any]]
 ) -> Generator[Park, None, None]:
     for handle in handles:
-        driver.awaits += 1
-        handle.await_seq = driver.awaits
-        handle.waiters.append(waiter)
+        register(driver, waiter, handle)
     try:
         yield PARK
     except BaseException:
+        _unpark(driver, waiter, handles)
         for handle in handles:
-            if waiter in handle.waiters:
-                handle.waiters.remove(waiter)
             handle.left()
         raise
 
 
+def register(driver: Driver, waiter: Waiter, handle: Handle[Any]) -> None:
+    """From now on `waiter` hears of the end of `handle`, which is open."""
+    driver.awaits += 1
+    handle.await_seq = driver.awaits
+    handle.waiters.append(waiter)
+    if handle.watched:
+        driver.touched[handle] = None
+
+
+def _unpark(driver: Driver, waiter: Waiter, handles: Sequence[Handle[Any]]) -> None:
+    for handle in handles:
+        if waiter in handle.waiters:
+            handle.waiters.remove(waiter)
+            if handle.watched:
+                driver.touched[handle] = None
+
+
+class Window(Waiter):
+    """A branch that stays parked on handles and hears of every one that ends (`step.map`)."""
+
+    __slots__ = ("ended",)
+
+    def __init__(self, branch: Branch) -> None:
+        super().__init__(branch)
+        self.ended: deque[Handle[Any]] = deque()
+
+    def notify(self, driver: Driver, handle: Handle[Any]) -> None:
+        """`handle` resolved."""
+        self.ended.append(handle)
+        driver.make_ready(self.branch)
+
+    def leave(self, driver: Driver, handles: Iterable[Handle[Any]]) -> None:
+        """Hear no more of `handles`."""
+        _unpark(driver, self, list(handles))
+
+
+#: What is told to the file only while it is awaited (spec O3, O4).
+_WATCHED = frozenset({Kind.TIMER, Kind.MESSAGE, Kind.MESSAGES, Kind.CHILD})
+
+
 class DurableHandle(Handle[T_co]):
-    """An operation with an entry of its own in the history: a step, a poll, a timer."""
+    """An operation with an entry of its own in the history: a step, a timer, a message, a child."""
 
     __slots__ = (
         "attempts",
@@ -229,14 +270,16 @@ class DurableHandle(Handle[T_co]):
         "retry_at",
         "seq",
         "site",
+        "watched",
         "work",
     )
 
     def __init__(self, driver: Driver, kind: Kind, key_base: str, label: str, site: Site) -> None:
         super().__init__(driver)
         self.kind = kind
+        self.watched = kind in _WATCHED
         self.key_base = key_base
-        #: Its full key; empty until it is issued.
+        #: Its full key; empty until it is issued, unless it was given one when it was made.
         self.key = ""
         self.label = label
         self.site = site
@@ -255,7 +298,7 @@ class DurableHandle(Handle[T_co]):
 
     def enter(self, branch: Branch) -> None:
         """Issue it on its first await."""
-        if not self.key:
+        if not self.seq and self.state is State.OPEN:
             self._driver.issue(self, branch)
 
     def left(self) -> None:
@@ -292,6 +335,7 @@ class Work:
         "max_attempts",
         "result_type",
         "retry",
+        "tag",
         "timeout_ms",
     )
 
@@ -303,6 +347,7 @@ class Work:
         result_type: Any,
         retry: RetryPolicy | None,
         timeout_ms: int | None,
+        tag: str | None = None,
     ) -> None:
         self.fn = fn
         self.args = args
@@ -310,6 +355,8 @@ class Work:
         self.result_type = result_type
         self.retry = retry
         self.timeout_ms = timeout_ms
+        #: What a worker must be started with to run it (spec O5).
+        self.tag = tag
         #: For polls: the pause after a falsy result, and how many tries may be falsy.
         self.every_ms: int | None = None
         self.max_attempts: int | None = None
@@ -446,6 +493,7 @@ __all__ = [
     "BranchCancelled",
     "BranchHandle",
     "Cancelled",
+    "ContinueAs",
     "Dropped",
     "DurableHandle",
     "Gatherer",
@@ -456,7 +504,9 @@ __all__ = [
     "SpawnedHandle",
     "State",
     "Waiter",
+    "Window",
     "Work",
+    "register",
     "wait_all",
     "wait_any",
 ]

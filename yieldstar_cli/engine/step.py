@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast, overload
 from uuid import UUID
 
 from yieldstar_cli import clock, ids
 from yieldstar_cli.engine import naming
+from yieldstar_cli.engine.children import Children, fitted
+from yieldstar_cli.engine.messaging import Messaging
 from yieldstar_cli.engine.operations import (
     DurableHandle,
     Handle,
@@ -23,12 +22,13 @@ from yieldstar_cli.engine.operations import (
     wait_all,
     wait_any,
 )
+from yieldstar_cli.engine.options import Moment, Options, Span, StepEvent
+from yieldstar_cli.engine.outside import direct
 from yieldstar_cli.engine.values import result_type
 from yieldstar_cli.errors import StepTimeout
 from yieldstar_cli.model import Kind
 
 if TYPE_CHECKING:
-    from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.engine.operations import BranchHandle
     from yieldstar_cli.engine.retry import RetryPolicy
 
@@ -36,53 +36,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 H = TypeVar("H", bound=Handle[Any])
 
-#: A span: "10m", seconds as a number, or a timedelta.
-Span = str | float | timedelta
-#: A moment: an aware datetime, or UTC milliseconds.
-Moment = datetime | float
 
-
-@dataclass(frozen=True, slots=True)
-class StepEvent:
-    """What this execution was admitted with, and how far its incarnation is (RFC 001's event)."""
-
-    execution_id: str
-    workflow_id: str
-    params: Any
-    context: MappingProxyType[str, Any]
-    incarnation: int
-    #: Resolutions of this incarnation so far: "is my history large".
-    operations: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    key: str | None = None
-    retry: RetryPolicy | None = None
-    timeout_ms: int | None = None
-
-    @property
-    def bounded(self) -> bool:
-        """True with an option that only `run` and `poll` can have."""
-        return self.retry is not None or self.timeout_ms is not None
-
-
-class Step:
+class Step(Children, Messaging):
     """The only door to the durable world (spec R1). Made by the worker, one per execution."""
 
-    __slots__ = ("_driver", "_event", "_log", "_options")
-
-    def __init__(
-        self,
-        driver: Driver,
-        event: Callable[[], StepEvent],
-        log: Callable[[], logging.Logger],
-        options: _Options | None = None,
-    ) -> None:
-        self._driver = driver
-        self._event = event
-        self._log = log
-        self._options = options
+    __slots__ = ()
 
     # --- running functions ---------------------------------------------------------------
 
@@ -92,11 +50,13 @@ class Step:
         key: str | None = None,
         retry: RetryPolicy | None = None,
         timeout: Span | None = None,
+        tag: str | None = None,
     ) -> Step:
         """The same step with options for the next operation.
 
-        `key` names the operation (spec R3); `retry` and `timeout` (of each attempt) go before
-        `run` and `poll` only. Raises ValueError for a key that may not be.
+        `key` names the operation (spec R3); `retry`, `timeout` (of each attempt) and `tag` go
+        before `run` and `poll` only. With `tag` it runs only in a worker that was started with
+        that tag (spec O5). Raises ValueError for a key or a tag that may not be.
         """
         from yieldstar_cli.engine.retry import RetryPolicy
 
@@ -107,11 +67,14 @@ class Step:
         timeout_ms = None if timeout is None else clock.span_ms(timeout, what="timeout")
         if timeout_ms is not None and timeout_ms <= 0:
             raise ValueError(f"timeout must be longer than nothing: {timeout!r}")
-        before = self._options or _Options()
-        options = _Options(
+        if tag is not None:
+            naming.check_tag(tag)
+        before = self._options or Options()
+        options = Options(
             before.key if key is None else key,
             before.retry if retry is None else retry,
             before.timeout_ms if timeout_ms is None else timeout_ms,
+            before.tag if tag is None else tag,
         )
         return Step(self._driver, self._event, self._log, options)
 
@@ -129,10 +92,10 @@ class Step:
 
         Its error is final unless a retry policy or `RetryableError` says otherwise (spec O1).
         """
-        site = _site()
+        site = naming.call_site()
         handle = self._performed(Kind.STEP, fn, args, kwargs, site)
         name = f"step.run({getattr(fn, '__name__', handle.key_base)})"
-        return self._direct(name, site, handle)
+        return direct(self._driver, name, site, handle)
 
     def poll(
         self,
@@ -148,7 +111,7 @@ class Step:
 
         Raises StepTimeout once `attempts` were falsy or `until` (a moment or a span) has passed.
         """
-        site = _site()
+        site = naming.call_site()
         handle = self._performed(Kind.POLL, fn, args, kwargs, site)
         work = handle.work
         assert work is not None
@@ -161,28 +124,28 @@ class Step:
         elif until is not None:
             handle.due_at = self._driver.moment + clock.span_ms(until, what="until")
         name = f"step.poll({getattr(fn, '__name__', handle.key_base)})"
-        return cast("Coroutine[Any, Any, T]", self._direct(name, site, handle))
+        return cast("Coroutine[Any, Any, T]", direct(self._driver, name, site, handle))
 
     # --- time ------------------------------------------------------------------------------
 
     def sleep(self, span: Span) -> Coroutine[Any, Any, None]:
         """Wait for `span`, durably; nothing or less is due at once (spec O3)."""
         due_at = self._after(span, "sleep")
-        return self._sleep("sleep", due_at, _label(span), _site())
+        return self._sleep("sleep", due_at, _label(span), naming.call_site())
 
     def sleep_until(self, moment: Moment) -> Coroutine[Any, Any, None]:
         """Wait until `moment`, durably; one that has passed is due at once."""
         due_at = clock.moment_ms(moment)
-        return self._sleep("sleep-until", due_at, clock.rfc3339(due_at), _site())
+        return self._sleep("sleep-until", due_at, clock.rfc3339(due_at), naming.call_site())
 
     def timer(self, span: Span) -> Handle[None]:
         """A handle that resolves `span` from now. It costs nothing unless it is awaited."""
-        return self._timer("timer", self._after(span, "timer"), _label(span), _site())
+        return self._timer("timer", self._after(span, "timer"), _label(span), naming.call_site())
 
     def timer_until(self, moment: Moment) -> Handle[None]:
         """A handle that resolves at `moment`. It costs nothing unless it is awaited."""
         due_at = clock.moment_ms(moment)
-        return self._timer("timer-until", due_at, clock.rfc3339(due_at), _site())
+        return self._timer("timer-until", due_at, clock.rfc3339(due_at), naming.call_site())
 
     # --- combining -----------------------------------------------------------------------
 
@@ -214,7 +177,7 @@ class Step:
         def body() -> Generator[Any, Any, H]:
             return cast("H", (yield from wait_any(driver, handles)))
 
-        return Operation(driver, "step.select(...)", _site(), body)
+        return Operation(driver, "step.select(...)", naming.call_site(), body)
 
     def all(self, awaitables: Iterable[Awaitable[T]]) -> Coroutine[Any, Any, list[T]]:
         """Wait for all and return the results in the order given.
@@ -230,7 +193,7 @@ class Step:
             driver.running_branch()
             return (yield from wait_all(driver, [self._handle_of(a) for a in given]))
 
-        return Operation(driver, "step.all(...)", _site(), body)
+        return Operation(driver, "step.all(...)", naming.call_site(), body)
 
     def timeout(self, awaitable: Awaitable[T], span: Span) -> Coroutine[Any, Any, T]:
         """The result of `awaitable`, or StepTimeout after `span`.
@@ -238,7 +201,7 @@ class Step:
         A coroutine given to it is cancelled then; a handle is only no longer awaited.
         """
         self._only_key("timeout")
-        site = _site()
+        site = naming.call_site()
         clock.span_ms(span, what="timeout")
         driver = self._driver
         driver.check_running()
@@ -283,6 +246,37 @@ class Step:
         naming.check_key(name)
         return self._driver.patched(name)
 
+    # --- the end ---------------------------------------------------------------------------
+
+    def defer(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run `fn` once the function has ended, however it ends: the durable `finally`.
+
+        After it has returned, raised, been cancelled or continued; the last deferred first, each
+        as a step of its own, before the outcome is acknowledged. Its failure is recorded and
+        changes nothing. Not run by `ys cancel --now`.
+        """
+        handle = self._performed(Kind.DEFER, fn, args, kwargs, naming.call_site())
+        self._driver.defer(handle)
+
+    def continue_as(self, params: object = None) -> Coroutine[Any, Any, NoReturn]:
+        """End the function here and begin its next incarnation, with `params` and an empty history.
+
+        The execution keeps its ID, its children and their unread results, unread messages and
+        pending wakes. In the function only, not in a branch; `finally` blocks run, operations in
+        them are refused. Raises InvalidParams at once for params that do not fit. Source: spec C7.
+        """
+        self._no_options("continue_as")
+        driver = self._driver
+        driver.check_running()
+        text = fitted(driver.definition, params)
+
+        def body() -> Generator[Any, Any, NoReturn]:
+            driver.continue_as(text)
+            raise AssertionError("continue_as ends the function")
+            yield
+
+        return Operation(driver, "step.continue_as(...)", naming.call_site(), body)
+
     # --- telling people --------------------------------------------------------------------
 
     def set_status(self, value: object) -> None:
@@ -309,7 +303,7 @@ class Step:
         self, kind: Kind, fn: Callable[..., Any], args: Any, kwargs: Any, site: Site
     ) -> DurableHandle[Any]:
         self._driver.check_running()
-        options = self._options or _Options()
+        options = self._options or Options()
         definition = self._driver.definition
         base = naming.function_key(fn) if options.key is None else options.key
         if not callable(fn):
@@ -319,19 +313,15 @@ class Step:
         if timeout_ms is None and definition.timeout is not None:
             timeout_ms = clock.span_ms(definition.timeout, what="timeout")
         handle.work = Work(
-            fn, args, kwargs, result_type(fn), options.retry or definition.retry, timeout_ms
+            fn,
+            args,
+            kwargs,
+            result_type(fn),
+            options.retry or definition.retry,
+            timeout_ms,
+            options.tag,
         )
         return handle
-
-    def _direct(self, name: str, site: Site, handle: DurableHandle[Any]) -> Operation[Any]:
-        driver = self._driver
-
-        def body() -> Generator[Any, Any, Any]:
-            handle.direct = True
-            yield from wait_any(driver, (handle,))
-            return handle.result()
-
-        return Operation(driver, name, site, body, handle)
 
     def _after(self, span: Span, what: str) -> int:
         due_at = self._driver.moment + clock.span_ms(span, what=what)
@@ -341,7 +331,7 @@ class Step:
 
     def _sleep(self, base: str, due_at: int, label: str, site: Site) -> Operation[None]:
         handle = self._timer(base, due_at, label, site)
-        return self._direct(f"step.{base.replace('-', '_')}(...)", site, handle)
+        return direct(self._driver, f"step.{base.replace('-', '_')}(...)", site, handle)
 
     def _timer(self, base: str, due_at: int, label: str, site: Site) -> DurableHandle[None]:
         self._only_key(base)
@@ -365,6 +355,11 @@ class Step:
             # An operation's own coroutine is no branch: it keeps the key it would have had.
             coroutine.use()
             made = coroutine.handle
+            if isinstance(made, SpawnedHandle):
+                made.key_base = key or made.key_base
+                driver.issue(made, branch)
+                branch.spawned.append(made)
+                return made
             handle: SpawnedHandle[T] = SpawnedHandle(
                 driver, made.kind, key or made.key_base, made.label, made.site
             )
@@ -378,19 +373,6 @@ class Step:
         if isinstance(coroutine, Operation):
             coroutine.adopt()
         return driver.spawn(branch, coroutine, base)
-
-    def _only_key(self, name: str) -> None:
-        if self._options is not None and self._options.bounded:
-            raise TypeError(f"retry and timeout belong before run and poll, not {name}")
-
-    def _no_options(self, name: str) -> None:
-        if self._options is not None:
-            raise TypeError(f"using(...) may not stand before {name}")
-
-
-def _site() -> Site:
-    frame = sys._getframe(2)
-    return frame.f_code.co_filename, frame.f_lineno
 
 
 def _label(span: Span) -> str:

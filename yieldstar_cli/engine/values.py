@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yieldstar_cli import codec, failures
 from yieldstar_cli.engine import faults
-from yieldstar_cli.errors import StepFailed, UndecodableRecord, UnserializableValue
+from yieldstar_cli.engine.outside import (
+    ActionHandle,
+    AskHandle,
+    ExecutionHandle,
+    ExecutionStatus,
+    MessageHandle,
+)
+from yieldstar_cli.errors import (
+    ChildCancelled,
+    ChildFailed,
+    ExecutionAdmissionError,
+    ExecutionIdConflict,
+    InvalidExecutionEvent,
+    InvalidMessage,
+    StepFailed,
+    UndecodableRecord,
+    UnserializableValue,
+)
 from yieldstar_cli.failures_text import message_of
+from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Kind
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.operations import DurableHandle
-    from yieldstar_cli.model import Entry
+    from yieldstar_cli.model import Entry, TerminalOutcome
 
 
 def result_type(fn: Callable[..., Any]) -> Any:
@@ -58,12 +76,13 @@ def revive(
     handle: DurableHandle[Any], entry: Entry, namespace: Mapping[str, Any]
 ) -> tuple[Any, BaseException | None]:
     """The value or the error that an entry holds; raises UndecodableRecord (spec E12)."""
-    work = handle.work
-    if work is None:
+    if handle.work is None and handle.kind is Kind.TIMER:
         return None, None
     try:
         if entry.ok:
-            return codec.decode(entry.value, work.result_type), None
+            return _value(handle, entry), None
+        if handle.kind is Kind.START:
+            return None, refused_start(entry.value)
         return None, failures.decode_error(entry.value, namespace)
     except BaseException as error:  # code of the value's own class, run to make it again
         said = error if isinstance(error, codec.DecodeError) else failures.named(error)
@@ -74,6 +93,111 @@ def revive(
             f" {remedy}.",
             remedy=remedy,
         ) from error
+
+
+def _value(handle: DurableHandle[Any], entry: Entry) -> Any:
+    if handle.work is not None:
+        return codec.decode(entry.value, handle.work.result_type)
+    match handle:
+        case MessageHandle():
+            if handle.kind is Kind.MESSAGES:
+                return codec.decode(entry.value, list[handle.message_type])  # type: ignore[name-defined]
+            return codec.decode(entry.value, handle.message_type)
+        case AskHandle():
+            return _answer(handle, entry.value)
+        case ExecutionHandle():
+            return codec.decode(entry.value, handle.result_type)
+        case ActionHandle():
+            return None if handle.kind is Kind.START else codec.decode(entry.value)
+    return None
+
+
+def _answer(handle: AskHandle[Any], text: str) -> Any:
+    if handle.kind is Kind.QUEUE_DEPTH:
+        return codec.decode(text, int)
+    if handle.kind is Kind.TRY_MESSAGE:
+        return None if text == "null" else codec.decode(text, handle.message_type)
+    found = codec.decode(text)
+    if found is None:
+        return ExecutionStatus(handle.execution_id, None)
+    result = found.get("result")
+    return ExecutionStatus(
+        handle.execution_id,
+        str(found["status"]),
+        None if result is None else codec.decode(result, handle.result_type),
+        found.get("error"),
+    )
+
+
+def fitting(text: str, message_type: Any) -> str | None:
+    """None if a message fits the type it is awaited as, else what is wrong with it (M2)."""
+    try:
+        codec.decode(text, message_type)
+    except BaseException as error:  # code of the type's own, run to make one
+        return str(error) if isinstance(error, codec.DecodeError) else failures.named(error)
+    return None
+
+
+def invalid_message(queue: str, reason: str) -> str:
+    """The recorded error of a message that does not fit."""
+    return failures.encode_error(
+        InvalidMessage(f"a message of queue {queue!r} does not fit: {reason}")
+    )
+
+
+def joined(texts: Sequence[str]) -> str:
+    """A batch of messages as one list, as the codec writes lists."""
+    begins = f'["{codec.MARK}","list",' if texts[0] == f'"{codec.MARK}"' else "["
+    return f"{begins}{','.join(texts)}]"
+
+
+def ended(handle: ExecutionHandle[Any], outcome: TerminalOutcome | None) -> tuple[bool, str]:
+    """The end of an awaited execution as (ok, JSON text) (spec C2, C4)."""
+    name = handle.execution_id
+    match outcome:
+        case Completed(result):
+            return True, result
+        case Failed(error):
+            view = failures.view_error(error)
+            child = ChildFailed(f"{name} failed: {failures.summarize(error)}", name, view.name)
+            return False, failures.with_cause(failures.encode_error(child), error)
+        case CancelledOutcome(reason):
+            why = f": {reason}" if reason else ""
+            return False, failures.encode_error(ChildCancelled(f"{name} was cancelled{why}", name))
+        case None:
+            return False, failures.encode_error(
+                ChildFailed(f"there is no execution {name!r}", name)
+            )
+
+
+def reason(entry: Entry) -> str | None:
+    """The reason that a request to cancel gave."""
+    try:
+        found = codec.decode(entry.value)
+    except codec.DecodeError:
+        return None
+    return None if found is None else str(found)
+
+
+def standing(status: str, outcome: TerminalOutcome | None) -> str:
+    """How an execution stands, as `status()` records it."""
+    found = {"status": status}
+    match outcome:
+        case Completed(result):
+            found["result"] = result
+        case Failed(error):
+            found["error"] = failures.summarize(error)
+        case CancelledOutcome(reason):
+            found["error"] = reason or ""
+    return codec.encode(found)
+
+
+def refused_start(text: str) -> ExecutionAdmissionError:
+    """Why a child was not admitted (spec C3)."""
+    found = codec.decode(text)
+    if found["code"] == ExecutionIdConflict.code:
+        return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
+    return InvalidExecutionEvent("execution_id", str(found["message"]))
 
 
 def as_exception(error: BaseException | None) -> BaseException | None:

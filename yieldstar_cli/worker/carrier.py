@@ -9,29 +9,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
-from yieldstar_cli.engine import attempts, faults, values
+from yieldstar_cli.engine import values
+from yieldstar_cli.engine.driver import ACTIONS_AT_ONCE
 from yieldstar_cli.engine.operations import DurableHandle, State
-from yieldstar_cli.errors import CodeFault, StaleDelivery
+from yieldstar_cli.errors import Cancelled, StaleDelivery
 from yieldstar_cli.model import (
-    Attempt,
+    Action,
+    CancelledOutcome,
     Claimed,
     Completed,
+    Continued,
     Entry,
     Failed,
     Kind,
     Outcome,
+    Recorded,
     Round,
     Suspended,
-    Wait,
 )
+from yieldstar_cli.worker.applying import Applying, Taken
+from yieldstar_cli.worker.looks import Looks
 from yieldstar_cli.worker.ports import Cancellable, Event, StepEnd
 from yieldstar_cli.worker.tries import Tries
-from yieldstar_cli.worker.waiting import due_timers, next_moment, open_waits, startable
 
 if TYPE_CHECKING:
+    from yieldstar_cli.engine.definition import Definition
     from yieldstar_cli.engine.driver import Driver
-    from yieldstar_cli.storage.contract import Writer
+    from yieldstar_cli.storage.contract import Deliveries, Writer
     from yieldstar_cli.worker.ports import Loop, Performers, Talk
+    from yieldstar_cli.worker.waiting import Waiting
+
+#: What people are told of an outcome.
+_SAID = {
+    Suspended: "suspended",
+    Completed: "completed",
+    Failed: "failed",
+    CancelledOutcome: "cancelled",
+    Continued: "continued",
+}
 
 
 class Host(Protocol):
@@ -49,6 +64,16 @@ class Host(Protocol):
     def stopping(self) -> bool: ...
     @property
     def max_value(self) -> int: ...
+    @property
+    def tags(self) -> frozenset[str]: ...
+
+    def latest(self, definition: Definition) -> int:
+        """The version that the next incarnation of a `definition` runs (spec R11)."""
+        ...
+
+    def rouse(self, actions: tuple[Action, ...]) -> None:
+        """Something went out to other executions: they may be due, here or elsewhere."""
+        ...
 
     def schedule(self, carrier: Carrier) -> None:
         """Pump the carrier soon."""
@@ -74,10 +99,19 @@ class Host(Protocol):
 class Carrier:
     """One delivery of one execution, from its claim to its acknowledgement."""
 
-    def __init__(self, host: Host, claimed: Claimed, driver: Driver, result_type: Any) -> None:
+    def __init__(
+        self,
+        host: Host,
+        claimed: Claimed,
+        driver: Driver,
+        waiting: Waiting,
+        result_type: Any,
+        deliveries: Deliveries,
+    ) -> None:
         self.host = host
         self.claimed = claimed
         self.driver = driver
+        self.waiting = waiting
         self.over = False
         self.scheduled = False
         self._result_type = result_type
@@ -89,10 +123,21 @@ class Carrier:
             ended=lambda: host.schedule(self),
             say=self._say,
         )
+        self._looks = Looks(deliveries, claimed.delivery, driver, waiting)
+        self._applying = Applying(
+            driver,
+            waiting,
+            self._tries,
+            self._looks,
+            max_value=host.max_value,
+            said=self._say_attempt,
+        )
         self._committing = False
         self._timer: Cancellable | None = None
-        self._waits: tuple[Wait, ...] = ()
         self._status = claimed.status_value_json
+        self._nudged = 0
+        #: True when a suspension was refused since something was ready, and it is to leave.
+        self._pressed = False
         #: True once it has recorded something new.
         self.recorded = False
         self._begun_at = host.loop.now_ms()
@@ -102,18 +147,32 @@ class Carrier:
         """The execution that is delivered."""
         return self.claimed.delivery.execution_id
 
-    def begin(self, waits: tuple[Wait, ...] = ()) -> None:
+    def begin(self) -> None:
         """The driver has replayed: take up recorded tries, look, go on."""
-        self._waits = waits
         for retry in self.claimed.retries:
             handle = self.driver.issued.get((retry.kind, retry.step_key))
             if handle is not None and handle.state is State.OPEN:
                 handle.attempts = retry.attempts
                 handle.errors = retry.errors
                 handle.retry_at = retry.retry_at
+                self.waiting.touch(handle)
+        # A first delivery finds nothing that was waited for, and nobody who asked to cancel.
+        self._looks.stale = self.claimed.delivery.token > 1
         self.pump()
 
+    def nudge(self, count: int) -> None:
+        """Something has happened for it that a look would find; `count` rises each time (R10)."""
+        if count > self._nudged:
+            self._nudged = count
+            self._looks.stale = True
+            self.host.schedule(self)
+
     # --- a round -------------------------------------------------------------------------
+
+    @property
+    def _leaving(self) -> bool:
+        """True when nothing new is to begin here: the worker stops, or the execution is paused."""
+        return self.host.stopping or self._looks.paused
 
     def pump(self) -> None:
         """Do one round, if none is being committed."""
@@ -123,24 +182,27 @@ class Carrier:
             self._timer.cancel()
             self._timer = None
         now = self.host.loop.now_ms()
-        tries = self._apply_ready(now)
+        self._apply(now)
         driver = self.driver
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
             release = not self._tries.running
         elif driver.finished:
-            outcome = self._terminal()
-        elif not self._tries.running:
-            if startable(driver, self._tries, now):
-                release = self.host.stopping
+            # What went out at the end and is too much for one commit goes ahead of it.
+            outcome = self._terminal() if len(driver.actions) <= ACTIONS_AT_ONCE else None
+        elif not self._tries.running and not driver.actions:
+            if self._startable(now):
+                release = self._leaving
+            elif self._pressed:
+                release = True
             else:
-                moment = next_moment(driver, self._tries)
-                if moment is None or moment > now or self.host.stopping:
+                moment = self.waiting.next_moment(self._tries)
+                if moment is None or moment > now or self._leaving:
                     outcome = Suspended(moment)
                 # Else what was applied led to a wait that is ready: another round (R10).
         self._tries.stop_withdrawn()
-        changes = self._round(tries, outcome)
+        changes = self._round(now, outcome)
         if release:
             self._release(changes)
         elif changes.empty:
@@ -148,101 +210,47 @@ class Carrier:
         else:
             self._commit(changes)
 
-    def _apply_ready(self, now: int) -> list[Attempt]:
-        """Apply what is ready, one by one, in the order in which it became ready (spec O6)."""
-        ready: list[tuple[int, int, int, DurableHandle[Any], StepEnd | None, str]] = []
-        for handle, end, how in self._tries.take():
-            ready.append((end.ended_at, handle.await_seq or 1 << 60, handle.seq, handle, end, how))
-        for handle in due_timers(self.driver, now):
-            assert handle.due_at is not None, "a timer has a moment"
-            ready.append((handle.due_at, handle.await_seq, handle.seq, handle, None, ""))
-        ready.sort(key=lambda item: item[:3])
-        tries: list[Attempt] = []
+    def _apply(self, now: int) -> None:
+        """Apply what is ready; a request to cancel once no step is left that has to end first."""
         self.host.enter_code(self)
         try:
-            for _, _, _, handle, ended, how in ready:
-                if ended is not None:
-                    self._apply_end(handle, ended, how, now, tries)
-                elif handle.state is State.OPEN and handle.waiters and not self.driver.fault:
-                    self._apply(handle, True, "null", now, handle.issued_at, 1)
+            if self._looks.stale and not self.host.stopping:
+                self._looks.refresh()
+            self._applying.apply_ready(now, outside=not self._leaving)
+            if self._looks.cancel is not None and self._cancellable:
+                self._tries.stop_async()
+                if not self._tries.must_end:
+                    self._applying.apply_cancel(now)
         finally:
             self.host.leave_code()
-        return tries
 
-    def _apply_end(
-        self, handle: DurableHandle[Any], end: StepEnd, how: str, now: int, tries: list[Attempt]
-    ) -> None:
-        attempt = handle.attempts + (not end.never_ran)
-        if isinstance(end.error, CodeFault):
-            self.driver.fault = self.driver.fault or faults.placed(end.error)
-            return
-        work = handle.work
-        assert work is not None, "only steps and polls end"
-        verdict = attempts.judge(self.driver, handle, end, now)
-        if handle.state is State.OPEN and isinstance(verdict, attempts.Again):
-            handle.attempts = attempt
-            handle.errors += how != "empty" and end.error is not None
-            handle.retry_at = verdict.at
-            error = None if end.error is None else failures.encode_error(end.error)
-            kind = "empty" if end.error is None else how
-            tries.append(
-                Attempt(
-                    handle.key, handle.kind, attempt, end.started_at, now, kind, error, verdict.at
-                )
-            )
-            self._say_attempt(handle, attempt, end, verdict.at)
-            return
-        final = verdict.error if isinstance(verdict, attempts.Final) else end.error
-        if final is not None:
-            ok, text = False, failures.encode_error(final)
-        else:
-            place, most = f"result of {handle.key}", self.host.max_value
-            ok, text = values.encode_result(end.value, work.result_type, place, most)
-        self._apply(handle, ok, text, now, end.started_at, attempt)
-        self._say_attempt(handle, attempt, end, None)
+    @property
+    def _cancellable(self) -> bool:
+        return not self._leaving and not self.driver.fault and not self.driver.finished
 
-    def _apply(
-        self,
-        handle: DurableHandle[Any],
-        ok: bool,
-        text: str,
-        now: int,
-        started_at: int | None,
-        attempt: int,
-    ) -> None:
-        driver = self.driver
-        entry = Entry(
-            position=driver.position,
-            kind=handle.kind,
-            step_key=handle.key,
-            ok=ok,
-            value=text,
-            at=max(now, driver.moment),
-            started_at=started_at,
-            attempt=attempt,
-            label=handle.label,
-            withdrawn=handle.state is not State.OPEN,
-        )
-        if driver.fault is not None:
-            # What has ended is not lost: the next delivery replays it.
-            driver.fresh.append(entry)
-            driver.position += 1
-        else:
-            driver.apply(handle, entry)
+    def _startable(self, now: int) -> list[DurableHandle[Any]]:
+        if self._looks.cancel is not None:
+            return []
+        return self.waiting.startable(self._tries, now, self.host.tags)
 
     def _terminal(self) -> Outcome:
         driver = self.driver
+        if driver.continuing is not None:
+            return Continued(driver.continuing, self.host.latest(driver.definition))
         if driver.error is not None:
+            if driver.cancelled and isinstance(driver.error, Cancelled):
+                return CancelledOutcome(driver.cancel_reason)
             return Failed(failures.encode_error(driver.error))
         ok, text = values.encode_result(
             driver.value, self._result_type, "result", self.host.max_value
         )
         return Completed(text) if ok else Failed(text)
 
-    def _round(self, tries: list[Attempt], outcome: Outcome | None) -> Round:
+    def _round(self, now: int, outcome: Outcome | None) -> Round:
         driver = self.driver
+        taken = self._applying.take()
         if driver.fault is not None:
-            return self._what_ended(tries)
+            return self._what_ended(taken)
         entries, driver.fresh = tuple(driver.fresh), []
         logs, driver.fresh_logs = tuple(driver.fresh_logs), []
         status, driver.status_value = driver.status_value, None
@@ -250,20 +258,25 @@ class Carrier:
             status = None  # set again by the replay
         elif status is not None:
             self._status = status
-        terminal = outcome is not None and not isinstance(outcome, Suspended)
-        waits: tuple[Wait, ...] = () if terminal else open_waits(driver, self._tries)
-        changed = waits != self._waits
-        self._waits = waits
+        ends = outcome is not None and not isinstance(outcome, Suspended)
+        put, gone = ((), ()) if ends else self.waiting.changes(self._tries, self.host.tags)
+        suspends = isinstance(outcome, Suspended)
         return Round(
             entries=entries,
-            attempts=tuple(tries),
+            attempts=taken.attempts,
             logs=logs,
             status_value=status,
-            waits=waits if changed and not terminal else None,
+            waits=put,
+            unwait=gone,
+            consumed=taken.consumed,
+            invalid=taken.invalid,
+            actions=driver.take_actions(max(now, driver.moment)) if driver.actions else (),
+            told=taken.told,
+            needs=self.waiting.needs(self._tries, now, self.host.tags) if suspends else (),
             outcome=outcome,
         )
 
-    def _what_ended(self, tries: list[Attempt]) -> Round:
+    def _what_ended(self, taken: Taken) -> Round:
         """After a fault of the code: what has ended is kept, and nothing of what the code said.
 
         Once it is put right it runs again: its log lines, its status, its waits and the answers
@@ -275,10 +288,14 @@ class Carrier:
             driver.position -= 1
         entries, driver.fresh = tuple(driver.fresh), []
         driver.fresh_logs, driver.status_value = [], None
-        ended = {(entry.kind, entry.step_key) for entry in entries}
-        waits = tuple(w for w in self._waits if (w.kind, w.step_key) not in ended)
-        changed, self._waits = waits != self._waits, waits
-        return Round(entries=entries, attempts=tuple(tries), waits=waits if changed else None)
+        return Round(
+            entries=entries,
+            attempts=taken.attempts,
+            unwait=self.waiting.forget((entry.kind, entry.step_key) for entry in entries),
+            consumed=taken.consumed,
+            invalid=taken.invalid,
+            told=taken.told,
+        )
 
     # --- after the round -------------------------------------------------------------------
 
@@ -287,42 +304,62 @@ class Carrier:
         delivery = self.claimed.delivery
         self.host.writer.submit(
             lambda storage: storage.deliveries.record(delivery, changes),
-            lambda outcome, error: self._committed(changes, outcome, error),
+            lambda recorded, error: self._committed(changes, recorded, error),
         )
 
     def _committed(
-        self, changes: Round, outcome: Outcome | None, error: BaseException | None
+        self, changes: Round, recorded: Recorded | None, error: BaseException | None
     ) -> None:
         self._committing = False
         if self.over:
             return
-        if error is not None:
-            self._lost(error)
+        if error is not None or recorded is None:
+            self._lost(error or RuntimeError("the writer gave no answer"))
             return
         self.recorded = self.recorded or bool(changes.entries or changes.attempts)
         for line in changes.logs:
             self._say("log", text=line.text, attempt=line.level)
-        if outcome is not None:
+        if changes.actions:
+            self.host.rouse(changes.actions)
+        if recorded.outcome is not None:
             if changes.outcome is None:
                 self._say("ended elsewhere")
-            self._finish(outcome)
+            self._finish(recorded.outcome)
             return
+        if recorded.ready:
+            self._looks.stale = True
+            self._pressed = self._leaving and changes.outcome is not None
+        if recorded.entries:
+            self._feed(recorded.entries)
         # A wait that is ready goes before any step that could start (spec R10).
-        if due_timers(self.driver, self.host.loop.now_ms()):
+        if recorded.entries or recorded.ready or self._looks.asked or self._due():
             self.pump()
         else:
             self._go_on()
+
+    def _feed(self, entries: tuple[Entry, ...]) -> None:
+        """Give the driver what the round's actions came to."""
+        self.host.enter_code(self)
+        try:
+            self.driver.feed(entries)
+        finally:
+            self.host.leave_code()
+
+    def _due(self) -> bool:
+        moment = self.waiting.next_timer()
+        return moment is not None and moment <= self.host.loop.now_ms()
 
     def _go_on(self) -> None:
         """Start what may start, and wait for the next thing to happen."""
         now = self.host.loop.now_ms()
         driver = self.driver
-        if driver.fault is None and not self.host.stopping:
-            for handle in startable(driver, self._tries, now):
+        if driver.fault is None and not self._leaving:
+            for handle in self._startable(now):
                 self._tries.start(handle, now)
-        if self._tries.waiting:
+                self.waiting.touch(handle)
+        if self._tries.waiting or (driver.actions and driver.fault is None):
             self.host.schedule(self)
-        moment = next_moment(driver, self._tries)
+        moment = self.waiting.next_moment(self._tries)
         if moment is not None and driver.fault is None:
             self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
 
@@ -337,7 +374,7 @@ class Carrier:
 
         def request(storage: Any) -> Outcome | None:
             if not changes.empty:
-                ended: Outcome | None = storage.deliveries.record(delivery, changes)
+                ended: Outcome | None = storage.deliveries.record(delivery, changes).outcome
                 if ended is not None:
                     return ended
             if fault is None:
@@ -381,13 +418,12 @@ class Carrier:
         if outcome is not None:
             took = self.host.loop.now_ms() - self._begun_at
             due = outcome.due_at if isinstance(outcome, Suspended) else None
-            kind = {"Suspended": "suspended", "Completed": "completed", "Failed": "failed"}.get(
-                type(outcome).__name__, "cancelled"
-            )
             text = ""
             if isinstance(outcome, Failed):
                 text = failures.summarize(outcome.error)
-            self._say(kind, took_ms=took, due_at=due, text=text)
+            elif isinstance(outcome, CancelledOutcome):
+                text = outcome.reason or ""
+            self._say(_SAID[type(outcome)], took_ms=took, due_at=due, text=text)
         self.host.ended(self, None if lost else outcome)
 
     def abandon(self) -> None:
@@ -403,11 +439,6 @@ class Carrier:
     def _hold_when_quiet(self, error: BaseException) -> None:
         """Hand it back once no sync step of it runs, which would then run twice at once (L4)."""
         self._tries.when_quiet(lambda: self.host.hold(self, error))
-
-    @property
-    def waits(self) -> tuple[Wait, ...]:
-        """The open operations as last recorded."""
-        return self._waits
 
     # --- talk --------------------------------------------------------------------------------
 

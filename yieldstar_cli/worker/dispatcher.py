@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.engine import assembly
-from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.failures_text import message_of
-from yieldstar_cli.model import Claimed, Outcome, Suspended, Wait, WorkerRow
+from yieldstar_cli.model import Action, Claimed, Outcome, Suspended, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
+from yieldstar_cli.worker.waiting import Waiting
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
@@ -54,7 +55,7 @@ class Limits:
 class _Resident:
     driver: Driver
     incarnation: int
-    waits: tuple[Wait, ...]
+    waiting: Waiting
 
 
 class Dispatcher:
@@ -71,6 +72,7 @@ class Dispatcher:
         talk: Talk,
         worker: int,
         definitions: Mapping[tuple[str, int], Definition],
+        tags: frozenset[str] = frozenset(),
         limits: Limits | None = None,
         stepping: Callable[[Carrier | None], None] | None = None,
     ) -> None:
@@ -79,6 +81,8 @@ class Dispatcher:
         self.performers = performers
         self.talk = talk
         self.stopping = False
+        #: What this worker was started with (spec O5).
+        self.tags = tags
         self.limits = limits or Limits()
         self.definitions: dict[tuple[str, int], Definition] = dict(definitions)
         #: What claims are narrowed to; changed with `use`.
@@ -92,6 +96,7 @@ class Dispatcher:
         self.on_idle: Callable[[], None] | None = None
         self.fatal: BaseException | None = None
         self._storage = storage
+        self._tags = sorted(tags)
         self._marks = marks
         self._worker = worker
         self._stepping = stepping
@@ -140,6 +145,8 @@ class Dispatcher:
         """Claim what is due, if anything is; else sleep until something can be."""
         if self.stopping or self.fatal is not None:
             return
+        if self._carriers:
+            self._nudge()
         if self._claiming:
             self._claim_again = True
             return
@@ -147,9 +154,7 @@ class Dispatcher:
         if room <= 0:
             return
         now = self.loop.now_ms() if self._begun_at is None else self._begun_at
-        due = self._storage.deliveries.next_due(
-            self.names, suspects=self._suspects, worker=self._worker
-        )
+        due = self._next_due(suspects=self._suspects)
         if due is not None and due <= now:
             self._claim(now, room)
             return
@@ -162,8 +167,20 @@ class Dispatcher:
                 self._sleep_until(suspect)
         self._tell_idle()
 
+    def _next_due(self, *, suspects: bool) -> int | None:
+        return self._storage.deliveries.next_due(
+            self.names, suspects=suspects, worker=self._worker, tags=self._tags
+        )
+
     def _next_suspect(self) -> int | None:
-        return self._storage.deliveries.next_due(self.names, suspects=True, worker=self._worker)
+        return self._next_due(suspects=True)
+
+    def _nudge(self) -> None:
+        """Let open deliveries look again that something has happened for (spec R10)."""
+        for number, count in self._storage.deliveries.nudged(self._worker):
+            carrier = self._carriers.get(number)
+            if carrier is not None:
+                carrier.nudge(count)
 
     def _tell_idle(self) -> None:
         if self.on_idle is not None and not self.busy:
@@ -223,9 +240,7 @@ class Dispatcher:
 
     def next_due(self) -> int | None:
         """The earliest moment at which this worker may claim something, or have it claimed."""
-        due = self._storage.deliveries.next_due(
-            self.names, suspects=self._suspects, worker=self._worker
-        )
+        due = self._next_due(suspects=self._suspects)
         suspect = None if self._suspects or self.on_suspect is None else self._next_suspect()
         return min((moment for moment in (due, suspect) if moment is not None), default=None)
 
@@ -251,6 +266,7 @@ class Dispatcher:
                 workflows=names,
                 suspects=suspects,
                 only=only,
+                tags=self._tags,
                 known=self._known,
             ),
             self._claimed,
@@ -297,16 +313,17 @@ class Dispatcher:
                 resident.driver.drop()
             self._hand_back(claimed)
             return
-        driver, waits, fresh = self._driver(claimed, definition, resident)
-        if driver is None:
+        driver, waiting, fresh = self._driver(claimed, definition, resident)
+        if driver is None or waiting is None:
             self._hand_back(claimed)
             return
-        carrier = Carrier(self, claimed, driver, definition.result_type)
+        deliveries = self._storage.deliveries
+        carrier = Carrier(self, claimed, driver, waiting, definition.result_type, deliveries)
         self._carriers[number] = carrier
         self._say("claimed", claimed, attempt=claimed.delivery.token)
         try:
             self._replay(carrier, driver, claimed, fresh=fresh)
-            carrier.begin(waits)
+            carrier.begin()
         except (Exception, SystemExit, GeneratorExit) as error:
             self._break_off(carrier, error)
 
@@ -333,7 +350,7 @@ class Dispatcher:
 
     def _driver(
         self, claimed: Claimed, definition: Definition, resident: _Resident | None
-    ) -> tuple[Driver | None, tuple[Wait, ...], bool]:
+    ) -> tuple[Driver | None, Waiting | None, bool]:
         """The resident if it is fresh, else a new driver; None if its history must be read anew."""
         if resident is not None:
             driver = resident.driver
@@ -342,11 +359,26 @@ class Dispatcher:
                 and resident.incarnation == claimed.incarnation
                 and driver.position == claimed.first_position
             ):
-                return driver, resident.waits, False
+                return driver, resident.waiting, False
             driver.drop()
         if claimed.first_position:
-            return None, (), False
-        return assembly.assemble(definition, claimed), claimed.waits, True
+            return None, None, False
+        made = assembly.assemble(definition, claimed, self._library)
+        return made, Waiting(made, claimed.waits), True
+
+    def _library(self, workflow_id: str) -> Definition | None:
+        """The latest version of a workflow that this worker has (spec R11)."""
+        return latest(self.definitions, workflow_id)
+
+    def latest(self, definition: Definition) -> int:
+        """The version that the next incarnation of a `definition` runs (spec R11)."""
+        found = self._library(definition.workflow_id)
+        return definition.version if found is None else max(found.version, definition.version)
+
+    def rouse(self, actions: tuple[Action, ...]) -> None:
+        """Something went out to other executions: see whether one of them is due here."""
+        if not self.stopping:
+            self.loop.post(self.poll)
 
     def _hand_back(self, claimed: Claimed) -> None:
         delivery = claimed.delivery
@@ -414,7 +446,9 @@ class Dispatcher:
             del self._carriers[number]
         driver = carrier.driver
         if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
-            self._residents[number] = _Resident(driver, carrier.claimed.incarnation, carrier.waits)
+            self._residents[number] = _Resident(
+                driver, carrier.claimed.incarnation, carrier.waiting
+            )
             self._drop_residents()
             if not self.stopping and outcome.due_at is not None:
                 self._sleep_until(outcome.due_at)

@@ -113,6 +113,21 @@ class Tries:
         )
         self._limit(handle, running)
 
+    @property
+    def must_end(self) -> bool:
+        """True while a sync function runs whose result is still asked for (spec C6)."""
+        return any(
+            not running.asynchronous and handle.state is State.OPEN
+            for handle, running in self._running.items()
+        )
+
+    def stop_async(self) -> None:
+        """Async steps stop, since the execution is to be cancelled (spec C6)."""
+        for handle, running in list(self._running.items()):
+            if running.asynchronous:
+                self._call_off(running)
+                del self._running[handle]
+
     def stop_withdrawn(self) -> None:
         """Async steps of cancelled branches stop; sync ones run on and hold the delivery open."""
         for handle, running in list(self._running.items()):

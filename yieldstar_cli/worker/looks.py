@@ -1,0 +1,107 @@
+"""What the last looks found for one delivery and nobody has taken yet (spec R4, M2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli.engine.outside import AskHandle, ChildHandle
+from yieldstar_cli.model import Arrived, CancelRequested, Ended, Kind, Look
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.driver import Driver
+    from yieldstar_cli.model import Delivery
+    from yieldstar_cli.storage.contract import Deliveries
+    from yieldstar_cli.worker.waiting import Waiting
+
+#: How many messages of one queue a look reads ahead of what is awaited.
+AHEAD = 64
+
+
+class Looks:
+    """Messages and ends that were read; the commit that records their use consumes them."""
+
+    def __init__(
+        self, deliveries: Deliveries, delivery: Delivery, driver: Driver, waiting: Waiting
+    ) -> None:
+        self._deliveries = deliveries
+        self._delivery = delivery
+        self._driver = driver
+        self._waiting = waiting
+        self.arrived: dict[str, deque[Arrived]] = {}
+        self.ended: dict[str, Ended] = {}
+        #: A request to cancel that no delivery has recorded.
+        self.cancel: CancelRequested | None = None
+        self.paused = False
+        #: True when the file may say something new.
+        self.stale = False
+        #: The questions that the last look answered.
+        self.answers: list[tuple[AskHandle[Any], Look]] = []
+        #: How many messages of each queue are taken and not yet committed.
+        self.uncommitted: dict[str, int] = {}
+        #: The last message read from each queue: what is read next comes after it.
+        self._read: dict[str, int] = {}
+
+    def refresh(self) -> None:
+        """Look again."""
+        self.stale = False
+        asks = [ask for ask in self._driver.asks if self._askable(ask)]
+        queues = {
+            queue: (self._read.get(queue, 0), wanted)
+            for queue, wanted in self._wanted(asks).items()
+        }
+        look = self._deliveries.look(
+            self._delivery,
+            queues=queues,
+            depths=[ask.queue for ask in asks if ask.kind is Kind.QUEUE_DEPTH],
+            statuses=[ask.execution_id for ask in asks if ask.kind is Kind.STATUS],
+        )
+        for message in look.arrived:
+            self.arrived.setdefault(message.queue, deque()).append(message)
+            self._read[message.queue] = message.number
+        for end in look.ended:
+            self.ended[end.step_key] = end
+        self.cancel = look.cancel
+        self.paused = look.paused
+        self.answers = [(ask, look) for ask in asks]
+
+    @property
+    def asked(self) -> bool:
+        """True while a question is open that a look would answer."""
+        return any(self._askable(ask) for ask in self._driver.asks)
+
+    def take(self, queue: str) -> Arrived:
+        """Take the first message that was read of `queue`."""
+        messages = self.arrived[queue]
+        message = messages.popleft()
+        if not messages:
+            del self.arrived[queue]
+        self.uncommitted[queue] = self.uncommitted.get(queue, 0) + 1
+        return message
+
+    def unread(self, queue: str, look: Look) -> int:
+        """How many messages of `queue` are left, given what is taken and not yet committed."""
+        return max(0, look.depths.get(queue, 0) - self.uncommitted.get(queue, 0))
+
+    def _wanted(self, asks: list[AskHandle[Any]]) -> dict[str, int]:
+        """How many more messages of each queue are worth reading."""
+        wanted: dict[str, int] = {}
+        for queue, handles in self._waiting.queues.items():
+            wanted[queue] = max(AHEAD, sum(handle.most for handle in handles))
+        for ask in asks:
+            if ask.kind is Kind.TRY_MESSAGE:
+                wanted.setdefault(ask.queue, 1)
+        for queue in list(wanted):
+            wanted[queue] -= len(self.arrived.get(queue, ()))
+            if wanted[queue] <= 0:
+                del wanted[queue]
+        return wanted
+
+    def _askable(self, ask: AskHandle[Any]) -> bool:
+        """False for a question about a child whose start is not recorded yet."""
+        if ask.kind is not Kind.STATUS:
+            return True
+        return not any(
+            isinstance(action.child, ChildHandle) and action.child.execution_id == ask.execution_id
+            for action in self._driver.actions
+        )
