@@ -17,7 +17,7 @@ from tests.cli.conftest import Shop
 from tests.storage.faulty_vfs import broken, faulty_disk, full
 from yieldstar_cli.cli.verbs import NAMES
 from yieldstar_cli.clock import SystemClock
-from yieldstar_cli.model import Completed
+from yieldstar_cli.model import Completed, Suspended, Wait
 
 Place = Callable[[], Path]
 
@@ -41,6 +41,34 @@ def test_a_commit_of_unknown_fate_is_eleven_and_said_to_be_unknown(
     assert "failed" not in said.err
     shown, again = shop.ys("show", "order-42").code, shop.ys(*ONE).code
     assert (shown, again) in ((0, 3), (4, 0))
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "look"),
+    [
+        (("send", "order-42", "cancel"), "the message was sent", "ys messages order-42"),
+        (("approve", "order-42"), "the decision was sent", "ys messages order-42"),
+        (("cancel", "order-42"), "the cancel stands", "ys show order-42"),
+        (("pause", "order-42"), "the mark stands", "ys show order-42"),
+        (("pause", "--all"), "the mark stands", "ys list"),
+    ],
+)
+def test_what_is_asked_in_a_commit_of_unknown_fate_is_said_to_be_unknown(
+    shop: Shop, words: tuple[str, ...], said: str, look: str
+) -> None:
+    """case 31: never "failed", and what tells is named."""
+    shop.admit()
+    now = shop.clock.now_ms()
+    wait = Wait("message", "decision", "", now, None, "waiting", queue="decision")
+    shop.deliver(waits=[wait], outcome=Suspended())
+    with faulty_disk() as disk:
+        disk.arm(broken, at=1, times=10_000, only=("sync", "-wal"))
+        answer = shop.ys(*words)
+        disk.disarm()
+
+    assert (answer.code, answer.out) == (11, "")
+    assert f"it is not known whether {said}" in answer.err
+    assert f"→ This tells: {look}\n" in answer.err
 
 
 def test_a_full_disk_is_ten_and_the_same_id_is_free_after(shop: Shop, charge_order: Place) -> None:
@@ -77,6 +105,13 @@ def test_a_newer_file_is_refused_by_every_command_and_stays_as_it_is(
         "wait": ("order-42",),
         "wake": ("order-42",),
         "worker": ("--until-idle",),
+        "messages": ("order-42",),
+        "send": ("order-42", "cancel"),
+        "approve": ("order-42",),
+        "reject": ("order-42",),
+        "cancel": ("order-42",),
+        "pause": ("order-42",),
+        "resume": ("order-42",),
     }
 
     said = shop.ys("--json", name, *words.get(name, ()))

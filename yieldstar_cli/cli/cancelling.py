@@ -9,7 +9,15 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import rough
-from yieldstar_cli.cli.steering import Ended, answer_of, hint_worker, status_of, tell
+from yieldstar_cli.cli.steering import (
+    Ended,
+    answer_of,
+    hint_worker,
+    look_at,
+    status_of,
+    tell,
+    told_if_unknown,
+)
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import CancelAnswer, ExecutionRecord
@@ -85,7 +93,8 @@ def cancel(
     """Cancel all of them in one transaction, and ring the workers."""
     from yieldstar_cli.runtime import ring_workers
 
-    with storage.atomic():
+    what = "the cancel stands" if len(records) == 1 else "they are cancelled"
+    with told_if_unknown(what, look_at(records)), storage.atomic():
         done = [
             Done(
                 record,

@@ -12,7 +12,13 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import open_writing, project_of
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import rough
-from yieldstar_cli.cli.steering import Ended, answer_of, check_text, hint_worker
+from yieldstar_cli.cli.steering import (
+    Ended,
+    answer_of,
+    check_text,
+    hint_worker,
+    told_if_unknown,
+)
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.model import ExecutionRecord, Wait
@@ -46,7 +52,8 @@ def decide(
     text = message_text(value, project.settings.max_value)
     storage = open_writing(call, project)
     record = identify.find_one(call, project, storage, word, literal=is_literal)
-    with storage.atomic():
+    look = f"ys messages {typed(record.execution_id)}"
+    with told_if_unknown("the decision was sent", look), storage.atomic():
         _check_awaited(call, storage, record.execution_id)
         answer = storage.inbox.send(
             record.execution_id, QUEUE, text, ttl_ms=project.settings.message_ttl_ms

@@ -10,7 +10,16 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import trust_of
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import rough
-from yieldstar_cli.cli.steering import Answer, Ended, answer_of, find_all, status_of, tell
+from yieldstar_cli.cli.steering import (
+    Answer,
+    Ended,
+    answer_of,
+    find_all,
+    look_at,
+    status_of,
+    tell,
+    told_if_unknown,
+)
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import ExecutionRecord, PauseAnswer, Paused
@@ -57,7 +66,7 @@ def pause_all(
 
     by = user_name()
     records = _meant(call, project, storage, scope)
-    with storage.atomic():
+    with told_if_unknown("the mark stands", look_at(records)), storage.atomic():
         marks = [
             Mark(
                 storage.steering.pause(
@@ -79,7 +88,7 @@ def resume_all(call: Call, project: Project, storage: Storage, scope: Scope) -> 
     from yieldstar_cli.runtime import ring_workers
 
     records = _meant(call, project, storage, scope)
-    with storage.atomic():
+    with told_if_unknown("the mark is gone", look_at(records)), storage.atomic():
         marks = [
             Mark(
                 storage.steering.resume(

@@ -11,7 +11,7 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.given import read_json, read_pairs
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import short
-from yieldstar_cli.cli.steering import Answer, Ended, answer_of, hint_worker
+from yieldstar_cli.cli.steering import Answer, Ended, answer_of, hint_worker, told_if_unknown
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionAdmissionError, InvalidMessageEvent
 from yieldstar_cli.model import ExecutionRecord, SendAnswer
@@ -73,7 +73,8 @@ def send(
         else word
         for word, literal in targets
     ]
-    with storage.atomic():
+    look = f"ys messages {typed(ids[0]) if len(ids) == 1 else 'ID'}"
+    with told_if_unknown("the message was sent", look), storage.atomic():
         sent = [
             Sent(
                 name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from yieldstar_cli import failures
@@ -11,7 +12,7 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import crew
 from yieldstar_cli.cli.render.times import Times, rough
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.errors import ExecutionTerminal, UsageError
+from yieldstar_cli.errors import CommitUnknown, ExecutionTerminal, UsageError
 from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
@@ -45,6 +46,25 @@ def _how_it_ended(record: ExecutionRecord, times: Times) -> str:
             return f"It was cancelled {ago}{f': {reason}' if reason else ''}."
         case _:
             return f"It completed {ago}."
+
+
+@contextmanager
+def told_if_unknown(what: str, look: str) -> Iterator[None]:
+    """Where the commit's fate is unknown: say of what, and which command tells."""
+    try:
+        yield
+    except CommitUnknown as error:
+        raise CommitUnknown(
+            f"it is not known whether {what}",
+            why=("An I/O error struck in the commit: it may or may not stand.", *error.why),
+            remedy=(f"This tells: {look}",),
+        ) from error
+
+
+def look_at(records: Sequence[ExecutionRecord | None]) -> str:
+    """The command that shows what became of these."""
+    first = records[0] if len(records) == 1 else None
+    return "ys list" if first is None else f"ys show {typed(first.execution_id)}"
 
 
 def find_all(
