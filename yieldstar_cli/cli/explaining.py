@@ -17,7 +17,7 @@ def explain_document(facts: Facts, verdict: Verdict) -> Document:
         "schema": "ys.explain/1",
         "execution_id": facts.record.execution_id,
         "verdict": verdict.judgement,
-        "text": " ".join([verdict.headline, *verdict.notes]),
+        "text": " ".join([verdict.headline, *verdict.notes, *verdict.asides]),
         "waits": [_wait(link) for link in verdict.links[:MOST_WAITS]],
         "waits_count": len(verdict.links),
         "earliest_at": moment(verdict.earliest_at),

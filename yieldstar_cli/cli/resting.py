@@ -23,6 +23,7 @@ _NAMED = 4
 def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> None:
     """What it waits for, when that can come at the earliest, and whether it can come at all."""
     verdict.headline = _headline(facts, times, links)
+    verdict.listed = len(links) > 1 and not (fan_words(facts, links) and shown(links)[1])
     _fill_earliest(verdict, facts, links)
     if links and all(link.stuck for link in links):
         verdict.judgement = "stuck"
@@ -46,8 +47,10 @@ def _headline(facts: Facts, times: Times, links: list[Link]) -> str:
         return _single(links[0], times)
     fan = fan_words(facts, links)
     if fan is not None:
-        first = shown(links)[0][0]
-        return f"Waiting for {fan}; {first.operation.target} is {first.state}."
+        kept, left_out = shown(links)
+        if not left_out:
+            return f"Waiting for {fan}."
+        return f"Waiting for {fan}; {kept[0].operation.target} is {kept[0].state}."
     names = ", ".join(link.name for link in links[:_NAMED])
     more = f" and {len(links) - _NAMED} more" if len(links) > _NAMED else ""
     return f"Waiting for the first of {len(links)} things: {names}{more}."
@@ -142,7 +145,7 @@ def _add_unread(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
     queues = ", ".join(f'"{queue}" ({count:,})' for queue, count in sorted(others.items())[:5])
     more = ", …" if len(others) > 5 else ""
     word = "message waits" if total == 1 else "messages wait"
-    verdict.notes.append(f"{total:,} {word} unread in queues it does not wait on: {queues}{more}.")
+    verdict.asides.append(f"{total:,} {word} unread in queues it does not wait on: {queues}{more}.")
 
 
 def _add_missing(verdict: Verdict, facts: Facts) -> None:

@@ -59,16 +59,16 @@ def add_cancel(verdict: Verdict, facts: Facts, times: Times) -> None:
     record, asked = facts.record, facts.record.cancel
     if asked is None:
         return
-    why = f" ({asked.reason})" if asked.reason else ""
-    when = times.past(asked.at)
-    if asked.told:
-        verdict.notes.append(f"It was asked to cancel at {when}{why}, and is cleaning up.")
-        return
+    why = f": {asked.reason}" if asked.reason else ""
+    text = f"It was asked to cancel at {times.past(asked.at)}{why}."
     kept = record.poisoned_at is not None or record.paused is not None or record.held is not None
-    if not kept:
-        verdict.notes.append(
-            f"It was asked to cancel at {when}{why}; its next delivery tells the function."
-        )
+    if asked.told:
+        verdict.notes.append(f"{text} Its function knows, and is cleaning up.")
+    elif not kept:
+        verdict.notes.append(f"{text} Its next delivery tells the function.")
         return
-    verdict.notes.append(f"It was asked to cancel at {when}{why}; that waits until it goes on.")
+    else:
+        verdict.notes.append(f"{text} That waits until it goes on.")
+    if not kept:
+        return
     verdict.remedies.append(f"End it at once: ys cancel {typed(record.execution_id)} --now")

@@ -76,7 +76,7 @@ def name_of(operation: Operation | Entry | Wait) -> str:
         case Kind.CANCEL:
             return "cancel requested"
         case _:
-            return f"{operation.step_key} {operation.label}".rstrip()
+            return f"{operation.step_key} {operation.label}".strip()
     return f"{branch}{sign}{name}{f' #{nth}' if hash_sign else ''}"
 
 

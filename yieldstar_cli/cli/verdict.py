@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from yieldstar_cli.cli import resting, steering_words, takers
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.links import Link, links_of
-from yieldstar_cli.cli.render.times import Times, rough, short, took
+from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.failures import summarize
@@ -26,8 +26,12 @@ class Verdict:
     headline: str
     #: Further sentences: where it stands, who works here.
     notes: list[str] = field(default_factory=list)
+    #: What `show` tells elsewhere: unread messages.
+    asides: list[str] = field(default_factory=list)
     #: Operations that are open, and what stands behind them.
     links: list[Link] = field(default_factory=list)
+    #: The headline only counts what a list of `links` tells in full.
+    listed: bool = False
     earliest_at: int | None = None
     #: Whose moment `earliest_at` is ("charge-43's timer"); empty where it is its own.
     earliest_of: str = ""
@@ -160,7 +164,7 @@ def _due(facts: Facts, times: Times, ahead: int) -> Verdict:
     waited = facts.now_ms - record.due_at
     verdict = Verdict("fine", "It is due now.")
     if waited >= 1000:
-        verdict.headline = f"It has been due for {short(waited)}."
+        verdict.headline = f"It has been due for {rough(waited)}."
     verdict.earliest_at = facts.now_ms
     if _add_missing(verdict, facts):
         if waited >= 1000:

@@ -29,7 +29,7 @@ def explain_lines(facts: Facts, verdict: Verdict, look: Look, times: Times) -> l
         when = times.coming(verdict.earliest_at)
         whose = f"{times.at(verdict.earliest_at)}, when {safe.visible(verdict.earliest_of)}"
         lines += safe.wrap(f"Earliest wake: {whose if verdict.earliest_of else when}.", width)
-    for note in verdict.notes:
+    for note in (*verdict.notes, *verdict.asides):
         lines += safe.wrap_lines(note, width)
     alive = facts.crew.alive
     if not record.status.terminal and verdict.judgement == "fine" and alive:
@@ -52,8 +52,9 @@ def _first(facts: Facts, verdict: Verdict) -> str:
     name, headline = safe.visible(facts.record.execution_id), safe.visible(verdict.headline)
     if facts.record.status.terminal:
         return f"{name}{headline.removeprefix('It')}"
-    if len(verdict.links) > 1 and headline.startswith("Waiting for the first of"):
-        return f"{name} is {facts.record.status}. It waits for {_count(len(verdict.links))}:"
+    if verdict.listed:
+        fan = fan_words(facts, verdict.links) or _count(len(verdict.links))
+        return f"{name} is {facts.record.status}. It waits for {fan}:"
     return f"{name} is {facts.record.status}. {headline}"
 
 
@@ -64,18 +65,18 @@ def _count(count: int) -> str:
 
 def _wait_lines(facts: Facts, verdict: Verdict, look: Look, width: int) -> list[str]:
     links, left_out = shown(verdict.links)
-    headline = verdict.headline
     lines = []
-    if left_out and len(links) == 1:
+    if left_out and len(links) == 1 and verdict.headline.startswith("Waiting"):
         # The headline has told of the one that stands for all.
         return []
-    if not headline.startswith("Waiting for the first of"):
-        lines.append(f"It waits for {_count(len(verdict.links))}:")
+    if not verdict.listed:
+        fan = fan_words(facts, verdict.links) or _count(len(verdict.links))
+        lines.append(f"It waits for {fan}:")
     for number, link in enumerate(links[:_MOST], 1):
         lines += _link_lines(number, link, width)
         if left_out and link.is_execution:
-            fan = fan_words(facts, [x for x in verdict.links if x.is_execution])
-            lines.append(f"      {look.g('…')} the most telling of {fan}")
+            of_all = fan_words(facts, [x for x in verdict.links if x.is_execution])
+            lines.append(f"      {look.g('…')} the most telling of {of_all}")
     if len(links) > _MOST:
         lines.append(f"      {look.g('…')} and {len(links) - _MOST:,} more")
     return lines

@@ -91,6 +91,17 @@ def clip(text: str, width: int, ellipsis: str = "…") -> str:
     return "".join(kept) + ellipsis
 
 
+def clip_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """As `clip`, for names whose ends differ: what is missing is missing before the end."""
+    if cells(text) <= width:
+        return text
+    tail = text[-(width // 3) :] if width >= 3 else ""
+    room = width - cells(tail)
+    if room <= cells(ellipsis):
+        return clip(text, width, ellipsis)
+    return clip(text, room, ellipsis) + tail
+
+
 def wrap_lines(text: str, width: int) -> list[str]:
     """Every line of `text` made `visible` and wrapped; what follows stands as far in as it does."""
     lines = []

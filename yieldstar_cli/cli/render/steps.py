@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from yieldstar_cli import failures
 from yieldstar_cli.cli.render import safe
@@ -10,6 +11,7 @@ from yieldstar_cli.cli.render.axis import Axis, Span
 from yieldstar_cli.cli.render.terminal import STATE_GLYPHS, Look, style_of
 from yieldstar_cli.cli.render.times import short, took
 from yieldstar_cli.cli.steps import Operation
+from yieldstar_cli.model import Kind
 
 _NAME = 20
 _TOOK = 8
@@ -18,6 +20,8 @@ _LEFT = 6 + _NAME + _TOOK + 2
 #: More operations than this are folded in the middle.
 _MOST = 40
 _FIRST = 10
+#: So many starts, or awaited executions, in a row are told in one line.
+_ALIKE = 4
 #: More tries of one operation than this are folded at the beginning.
 _TRIES = 4
 
@@ -53,18 +57,50 @@ def step_lines(
     """
     if not operations:
         return ["  no step has ended yet"]
-    numbered = list(enumerate(operations, 1))
+    numbered = _alike_folded(list(enumerate(operations, 1)), look)
     folded = len(numbered) - _MOST if len(numbered) > _MOST else 0
     if folded:
         numbered = numbered[:_FIRST] + numbered[_FIRST + folded :]
     rows: list[Row | Words] = []
-    for number, operation in numbered:
-        if folded and number == _FIRST + folded + 1:
+    for index, (number, operation) in enumerate(numbered):
+        if folded and index == _FIRST:
             rows.append(Words(f"{look.g('…')} {folded} more: ys show ID --history"))
         rows += _rows(number, operation, now_ms, look)
         if operation.value is None or operation.value != told:
             rows += _error_words(operation)
     return [_heading(), *_drawn(rows, now_ms, look)]
+
+
+def _alike_folded(numbered: list[tuple[int, Operation]], look: Look) -> list[tuple[int, Operation]]:
+    """Long runs of starts, or of awaited executions in one state, as one operation each."""
+    found: list[tuple[int, Operation]] = []
+    for key, run in groupby(numbered, key=lambda pair: _alike(pair[1])):
+        pairs = list(run)
+        if key is None or len(pairs) < _ALIKE:
+            found += pairs
+            continue
+        (number, first), last = pairs[0], pairs[-1][1]
+        label = f"{len(pairs):,} {look.g('×')} {first.kind} {first.step_key.partition('#')[0]}"
+        found.append(
+            (
+                number,
+                replace(
+                    first,
+                    kind="",
+                    step_key="",
+                    label=label,
+                    target=None,
+                    finished_at=last.finished_at,
+                ),
+            )
+        )
+    return found
+
+
+def _alike(operation: Operation) -> tuple[str, str, str] | None:
+    if operation.kind not in (Kind.START, Kind.CHILD) or operation.state == "failed":
+        return None
+    return operation.kind, operation.step_key.partition("#")[0], operation.state
 
 
 def _heading() -> str:
@@ -140,7 +176,7 @@ def _drawn(rows: list[Row | Words], now_ms: int, look: Look) -> list[str]:
         glyph = look.g(STATE_GLYPHS.get(row.state, "·"))
         style = style_of(row.state)
         span = (min(row.end, now_ms) if row.open or row.end > now_ms else row.end) - row.start
-        name = safe.pad(look.clip(safe.visible(row.name), _NAME), _NAME)
+        name = safe.pad(safe.clip_middle(safe.visible(row.name), _NAME, look.g("…")), _NAME)
         left = f"{row.number:>3} {look.paint(style, glyph)} {name}{took(span):>{_TOOK}}"
         bar = _progress(row, now_ms, width, look) if alone else _bar(row, axis, width, look)
         lines.append(f"{left}  {look.paint(style, bar)}".rstrip() if width >= 12 else left)

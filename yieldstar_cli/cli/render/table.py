@@ -72,7 +72,9 @@ def columns(
 def _line(row: Sequence[str], widths: Sequence[int], look: Look, styles: Mapping[int, str]) -> str:
     cells = []
     for column, width in enumerate(widths):
-        cell = safe.pad(look.clip(row[column], width), width)
+        # What comes first is a name: the ends of names differ.
+        clip = safe.clip_middle if column == 0 else safe.clip
+        cell = safe.pad(clip(row[column], width, look.g("…")), width)
         cells.append(look.paint(styles[column], cell) if column in styles else cell)
     return ("  " + "  ".join(cells)).rstrip()
 
