@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import MINUTE, Shop
-from yieldstar_cli.model import Completed, Entry, Message, Status, Suspended, Wait
+from yieldstar_cli.model import Completed, Entry, Message, Start, Status, Suspended, Wait
 
 HOSTILE = "\x1b[31mred\u202e"
 
@@ -305,6 +305,19 @@ def test_last_is_the_latest_and_a_literal_id_is_not(waiting: Shop) -> None:
 
     assert latest.out == "order-42\tdelivered\n"
     assert literal.out == "@last\tbuffered\n"
+
+
+def test_last_is_never_a_child(waiting: Shop) -> None:
+    """What a person triggered last is meant, not what that has started since."""
+    now = waiting.clock.now_ms()
+    child = Start("charge", now, "order-42/charge", "charge-order", 1, "{}")
+    waiting.ys("wake", "order-42")
+    waiting.deliver("order-42", actions=(child,), outcome=Suspended())
+
+    said = waiting.ys("send", "@last", "cancel")
+
+    assert waiting.storage.executions.get("order-42/charge") is not None
+    assert said.out == "order-42\tdelivered\n"
 
 
 def test_an_id_is_never_completed_where_something_is_sent(waiting: Shop) -> None:

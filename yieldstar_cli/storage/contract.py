@@ -239,7 +239,8 @@ class Reader(Protocol):
         """Records by filter, unfinished first unless `sort` says otherwise.
 
         `sort` is "updated", "due", "admitted" or "took". `where` compares params: key to text.
-        `awaiting` names a queue that it waits on. Without `payloads` params, context and results are left out, so that size costs nothing.
+        `awaiting` names a queue that it waits on. Without `payloads` params, context and results
+        are left out, so that size costs nothing.
         """
         ...
 
