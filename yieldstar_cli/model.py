@@ -336,7 +336,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Admit a child (spec C3). Its entry's value is null, or says why it was refused."""
+    """Admit a child (spec C3). Its entry's value is the workflow, or says why it was refused."""
 
     step_key: str
     at: int

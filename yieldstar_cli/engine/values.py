@@ -18,13 +18,14 @@ from yieldstar_cli.engine.outside import (
 from yieldstar_cli.errors import (
     ChildCancelled,
     ChildFailed,
-    ExecutionAdmissionError,
     ExecutionIdConflict,
     InvalidExecutionEvent,
     InvalidMessage,
+    InvalidMessageEvent,
     StepFailed,
     UndecodableRecord,
     UnserializableValue,
+    YieldstarError,
 )
 from yieldstar_cli.failures_text import message_of
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Kind
@@ -81,8 +82,8 @@ def revive(
     try:
         if entry.ok:
             return _value(handle, entry), None
-        if handle.kind is Kind.START:
-            return None, refused_start(entry.value)
+        if isinstance(handle, ActionHandle):
+            return None, refused(entry.value)
         return None, failures.decode_error(entry.value, namespace)
     except BaseException as error:  # code of the value's own class, run to make it again
         said = error if isinstance(error, codec.DecodeError) else failures.named(error)
@@ -192,11 +193,13 @@ def standing(status: str, outcome: TerminalOutcome | None) -> str:
     return codec.encode(found)
 
 
-def refused_start(text: str) -> ExecutionAdmissionError:
-    """Why a child was not admitted (spec C3)."""
+def refused(text: str) -> YieldstarError:
+    """Why a child was not admitted, or a message could not be sent (spec C3, M1)."""
     found = codec.decode(text)
     if found["code"] == ExecutionIdConflict.code:
         return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
+    if found["code"] == InvalidMessageEvent.code:
+        return InvalidMessageEvent(str(found["message"]))
     return InvalidExecutionEvent("execution_id", str(found["message"]))
 
 

@@ -111,7 +111,8 @@ class Actions:
             self._admit(child, start, now)
         except (InvalidExecutionEvent, ExecutionIdConflict) as error:
             return False, _refusal(error)
-        return True, "null"
+        # Told again to a replay: another workflow under this key would be other code (R5).
+        return True, json.dumps(start.workflow_id)
 
     def _admit(self, child: dict[str, object], start: Start, now: int) -> None:
         admitted = self._db.row(ADMIT_CHILD, child)
