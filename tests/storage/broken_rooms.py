@@ -313,7 +313,7 @@ class AnyIdIsOnesOwn(BrokenRooms):
     def record(self, delivery: Delivery, changes: Round) -> Recorded:
         recorded = super().record(delivery, changes)
         entries = tuple(
-            replace(entry, ok=True, value="null") if entry.kind == "start" else entry
+            replace(entry, ok=True) if entry.kind == "start" else entry
             for entry in recorded.entries
         )
         return replace(recorded, entries=entries)

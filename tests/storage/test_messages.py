@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.storage.kit import admit, claim_one, entry, new_worker
-from yieldstar_cli.clock import LONGEST_SPAN, ManualClock
+from yieldstar_cli.clock import LAST_MOMENT, LONGEST_SPAN, ManualClock
 from yieldstar_cli.errors import InvalidMessageEvent, StaleDelivery
 from yieldstar_cli.model import (
     CancelledOutcome,
@@ -319,6 +319,15 @@ def test_names_and_keys_may_be_as_long_as_is_said(storage: SqliteStorage) -> Non
     assert [len(m.idempotency_key or "") for m in messages] == [255] * 5
 
 
+def test_no_message_outlives_the_calendar(storage: SqliteStorage, clock: ManualClock) -> None:
+    """spec E5: the longest time to live ends with the last moment that can be told."""
+    clock.set(LAST_MOMENT - 5)
+
+    send(storage, ttl_ms=LONGEST_SPAN)
+
+    assert [m.expires_at for m in storage.inbox.messages("order-42")] == [LAST_MOMENT]
+
+
 def test_a_large_message_is_exact_and_a_larger_one_is_refused_with_its_size(
     db_path: Any, clock: ManualClock
 ) -> None:
@@ -470,6 +479,7 @@ def test_a_message_is_consumed_with_the_entry_that_it_resolved(
     read_at = [m.consumed_at for m in storage.inbox.messages("order-42")]
     assert read_at == [clock.now_ms(), clock.now_ms(), None]
     assert read(storage, delivery.number) == ["3"]
+    assert storage.inbox.depth(delivery.number, "approval") == 1
     assert len(storage.reader.history(delivery.number, 1)) == 1
 
 

@@ -41,7 +41,7 @@ class ChildRows(RoomRows):
             storage = adapter.storage
             (entry,) = recorded.entries
             assert (entry.position, entry.kind, entry.step_key) == (1, "start", "p/c")
-            assert (entry.ok, entry.value) == (True, "null")
+            assert (entry.ok, entry.value) == (True, '"order"')
             assert storage.reader.history(parent.number, 1) == [self.entry(0), entry]
             record = self.record_of(storage, "p/c")
             assert (record.status, record.parent_execution_id) == (Status.ADMITTED, "p")
@@ -102,9 +102,7 @@ class ChildRows(RoomRows):
             assert [entry.step_key for entry in recorded.entries] == [
                 *("c", "again", "differs", "taken")
             ]
-            assert [entry.value == "null" for entry in recorded.entries] == [
-                *(True, True, False, False)
-            ]
+            assert [entry.ok for entry in recorded.entries] == [*(True, True, False, False)]
             assert storage.executions.get("taken") == before
             assert self.record_of(storage, "c").params_json == first.params
             assert len(storage.family.children(parent.number)) == 1
