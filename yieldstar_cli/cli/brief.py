@@ -10,6 +10,8 @@ from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.cli.steps import name_of
 from yieldstar_cli.model import ExecutionRecord, Kind, Status, Wait
 
+_DUE = "due"
+
 
 @dataclass(frozen=True, slots=True)
 class Brief:
@@ -23,7 +25,9 @@ class Brief:
     @property
     def text(self) -> str:
         """All of it."""
-        return f"{self.kind}, {self.moment}" if self.moment else self.kind
+        if not self.moment:
+            return self.kind
+        return f"{self.kind}{' ' if self.kind == _DUE else ', '}{self.moment}"
 
 
 def wait_words(waits: Sequence[Wait], children: Callable[[], int]) -> str:
@@ -62,8 +66,10 @@ def brief(
         return kept
     due_at = record.due_at
     if due_at is not None and due_at <= now:
-        who = "" if crew.alive else ", no worker is running"
-        return Brief(f"due{who}", "now" if now - due_at < 1000 else rough(now - due_at), due_at)
+        since = "now" if now - due_at < 1000 else f"for {rough(now - due_at)}"
+        if crew.alive:
+            return Brief(_DUE, since, due_at)
+        return Brief("due, no worker is running", since, due_at)
     if record.status is Status.ADMITTED and due_at is not None:
         return Brief("admitted for later", f"starts {times.ahead(due_at)}", due_at)
     return _resting(record, waits(record), lambda: children(record), times)

@@ -112,6 +112,8 @@ def full_document(facts: Facts) -> Document:
         wait_document(operation) for operation in found if operation.finished_at is None
     ]
     document["unread"] = dict(facts.unread)
+    if facts.earlier is not None:
+        document["incarnation_ended_at"] = moment(facts.earlier.ended_at)
     document["lost_deliveries"] = [
         {
             "worker": lost.worker,

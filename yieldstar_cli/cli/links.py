@@ -38,6 +38,8 @@ class Link:
     earliest_at: int | None = None
     #: Nothing under way can end it.
     stuck: bool = False
+    #: What stands behind it was not looked at: there is too much of it, or too deep.
+    unknown: bool = False
     #: Commands that end it or help it on, each labelled ("Send it: ys send …").
     remedies: tuple[str, ...] = ()
     #: The awaited execution and how it stands.
@@ -136,7 +138,7 @@ def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: 
     now = facts.now_ms
     if awaited is None:
         # One of very many: not looked at.
-        return Link(wait, f"execution {target}", "not looked at")
+        return Link(wait, f"execution {target}", "not looked at", unknown=True)
     if record is None:
         return Link(
             wait, name, "there is no such execution", ready=True, earliest_at=now, awaited=awaited
@@ -154,7 +156,9 @@ def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: 
             awaited=awaited,
         )
     if awaited.facts is None:
-        return Link(wait, name, f"{record.status}", earliest_at=record.due_at, awaited=awaited)
+        state = f"{record.status}; what it waits for was not followed"
+        at = record.due_at
+        return Link(wait, name, state, earliest_at=at, unknown=True, awaited=awaited)
     verdict = judge(awaited.facts)
     return Link(
         wait,
@@ -162,6 +166,7 @@ def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: 
         f"{record.status}; {verdict.clause}",
         earliest_at=verdict.earliest_at,
         stuck=verdict.judgement == "stuck",
+        unknown=verdict.judgement == "unknown",
         remedies=tuple(verdict.remedies),
         awaited=awaited,
         verdict=verdict,

@@ -24,11 +24,14 @@ def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> Non
     """What it waits for, when that can come at the earliest, and whether it can come at all."""
     verdict.headline = _headline(facts, times, links)
     verdict.listed = len(links) > 1 and not (fan_words(facts, links) and shown(links)[1])
+    verdict.told_from_outside = _from_outside(links, times)
     _fill_earliest(verdict, facts, links)
     if links and all(link.stuck for link in links):
         verdict.judgement = "stuck"
         if len(links) == 1 and links[0].verdict is not None:
             verdict.notes += links[0].verdict.notes
+    elif links and all(link.stuck or link.unknown for link in links):
+        verdict.judgement = "unknown"
     for link in links if len(links) < FAN else shown(links)[0]:
         verdict.remedies += link.remedies
     _add_unread(verdict, facts, links)
@@ -64,6 +67,19 @@ def _single(link: Link, times: Times) -> str:
             return f"Waiting for {timer_words(wait)}; wakes {coming}."
         return f"Waiting to try {wait.step_key} again (try {wait.attempt}); {coming}."
     return f"Waiting for {link.name}: {link.state}."
+
+
+def _from_outside(links: list[Link], times: Times) -> str:
+    """`it waits for its sleep of 10m until 12:10:00`: moments without their distance."""
+    if len(links) != 1 or links[0].ready or links[0].is_execution:
+        return ""
+    wait = links[0].operation
+    if wait.due_at is None:
+        return ""
+    at = times.at(wait.due_at)
+    if wait.kind == Kind.TIMER:
+        return f"it waits for its {timer_words(wait).removeprefix('the ')} until {at}"
+    return f"it tries {wait.step_key} again at {at} (try {wait.attempt})"
 
 
 def timer_words(wait: Operation) -> str:

@@ -85,7 +85,10 @@ def command(
     """
     call = call_of(context)
     wish = Wish(history=history, reveal=reveal, tree=tree, depth=depth)
-    _check(wish, watching=watching, parts=result or step is not None, every=every)
+    one_part = result or step is not None
+    _check(wish, watching=watching, one_part=one_part, earlier=incarnation is not None)
+    if not 0 <= every <= _LONGEST_PAUSE:
+        raise UsageError(f"-n is 0 to {_LONGEST_PAUSE} seconds, not {every}")
     project = project_of(call)
     storage = open_reading(call, project)
     word, is_literal = identify.one_word(execution_id, literal)
@@ -114,16 +117,16 @@ def command(
     return _status(shown) if exit_status else exits.DONE
 
 
-def _check(wish: Wish, *, watching: bool, parts: bool, every: float) -> None:
+def _check(wish: Wish, *, watching: bool, one_part: bool, earlier: bool) -> None:
     """Refuse words that do not fit together."""
-    if watching and parts:
+    if watching and one_part:
         raise UsageError("--watch shows the whole picture: not with --result or --step")
-    if wish.tree and (wish.history or parts):
-        raise UsageError("--tree is a picture of its own: not with --history, --step or --result")
+    if wish.tree and (wish.history or one_part or earlier):
+        raise UsageError(
+            "--tree is a picture of its own: not with --history, --step, --result, --incarnation"
+        )
     if wish.depth is not None and not wish.tree:
         raise UsageError("--depth belongs to --tree")
-    if not 0 <= every <= _LONGEST_PAUSE:
-        raise UsageError(f"-n is 0 to {_LONGEST_PAUSE} seconds, not {every}")
 
 
 def _status(facts: Facts) -> int:

@@ -31,7 +31,8 @@ def tree_picture(call: Call, storage: Storage, facts: Facts, *, depth: int | Non
     root = grow(storage, facts, brief_of, depth=depth)
     headline = "" if record.status.terminal else judge(facts, times).headline
     # What it waits for; what stands behind that is drawn below.
-    headline = headline.partition(";")[0].removesuffix(".").replace("Waiting", "waiting", 1)
+    headline = headline.partition("; ")[0].partition(": ")[0].removesuffix(".")
+    headline = headline.replace("Waiting", "waiting", 1)
     return tree_lines(root, headline, call.look)
 
 

@@ -38,9 +38,14 @@ class Verdict:
     #: Commands, or labelled commands ("Start one here: ys worker").
     remedies: list[str] = field(default_factory=list)
 
+    #: The same as part of a sentence about another execution, where that is said otherwise.
+    told_from_outside: str = ""
+
     @property
     def clause(self) -> str:
         """The headline as a part of a sentence about another execution."""
+        if self.told_from_outside:
+            return self.told_from_outside
         text = self.headline.removesuffix(".")
         if text.startswith(_WAITING):
             return f"it waits {text.removeprefix(_WAITING)}"

@@ -11,7 +11,7 @@ from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.resting import fan_words, shown
 from yieldstar_cli.cli.verdict import Verdict
 
-_NAME = 24
+_NAME, _LONGEST_NAME = 24, 34
 _STATE = 20
 #: More waits than this are counted.
 _MOST = 12
@@ -72,8 +72,10 @@ def _wait_lines(facts: Facts, verdict: Verdict, look: Look, width: int) -> list[
     if not verdict.listed:
         fan = fan_words(facts, verdict.links) or _count(len(verdict.links))
         lines.append(f"It waits for {fan}:")
+    longest = max(safe.cells(safe.visible(link.name)) for link in links[:_MOST])
+    column = min(_LONGEST_NAME, max(_NAME, longest))
     for number, link in enumerate(links[:_MOST], 1):
-        lines += _link_lines(number, link, width)
+        lines += _link_lines(number, link, column, width)
         if left_out and link.is_execution:
             of_all = fan_words(facts, [x for x in verdict.links if x.is_execution])
             lines.append(f"      {look.g('…')} the most telling of {of_all}")
@@ -82,10 +84,10 @@ def _wait_lines(facts: Facts, verdict: Verdict, look: Look, width: int) -> list[
     return lines
 
 
-def _link_lines(number: int, link: Link, width: int) -> list[str]:
-    name = safe.pad(safe.visible(link.name), _NAME)
+def _link_lines(number: int, link: Link, column: int, width: int) -> list[str]:
+    name = safe.pad(safe.visible(link.name), column)
     first = f"  {number:>2}. {name}  "
-    indent = " " * (6 + _NAME + 2)
+    indent = " " * (6 + column + 2)
     words = safe.visible(link.state)
     if _has_command(link):
         words = f"{safe.pad(words + '.', _STATE)} {safe.visible(command(link.remedies[0]))}"

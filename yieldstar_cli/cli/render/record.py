@@ -32,7 +32,7 @@ def record_lines(
             lines += safe.wrap_lines(note, look.width - 1)
         lines.append("")
     lines += _block(facts, reveal, look, times)
-    if not facts.record.status.terminal:
+    if not facts.record.status.terminal or facts.earlier is not None:
         lines.append("")
     outcome = None if facts.earlier is not None else facts.record.outcome
     told = outcome.error if isinstance(outcome, Failed) else None

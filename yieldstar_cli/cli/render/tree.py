@@ -11,6 +11,7 @@ from yieldstar_cli.model import CancelledOutcome, Completed, Failed
 
 #: What a line tells stands here at the latest; names that reach further push it.
 _NAME = 28
+_NARROWEST = 12
 
 
 def tree_lines(root: Node, headline: str, look: Look) -> list[str]:
@@ -28,8 +29,12 @@ def tree_lines(root: Node, headline: str, look: Look) -> list[str]:
 
 
 def _below(node: Node, indent: str, look: Look) -> list[str]:
-    rows: list[tuple[str, Node | None]] = [(_group(group, look), None) for group in node.groups]
-    rows += [(_single(child, look), child) for child in node.nodes]
+    # What is told of each begins in one column, as long as there is room.
+    column = max(_NARROWEST, _NAME - len(indent))
+    rows: list[tuple[str, Node | None]] = [
+        (_group(group, column, look), None) for group in node.groups
+    ]
+    rows += [(_single(child, column, look), child) for child in node.nodes]
     if node.hidden:
         word = "child" if node.hidden == 1 else "children"
         rows.append((f"{look.g('…')} {node.hidden:,} {word} below: --depth N", None))
@@ -53,10 +58,10 @@ def _fitted(before: str, text: str, look: Look) -> str:
     return before + cut
 
 
-def _group(group: Group, look: Look) -> str:
+def _group(group: Group, column: int, look: Look) -> str:
     glyph = look.g(STATUS_GLYPHS[group.status])
     left = f"{glyph} {group.count:,} {look.g('×')} {safe.visible(group.workflow_id)}"
-    return f"{safe.pad(left, _NAME)}  {_group_words(group, look)}".rstrip()
+    return f"{safe.pad(left, column)}  {_group_words(group, look)}".rstrip()
 
 
 def _group_words(group: Group, look: Look) -> str:
@@ -81,10 +86,10 @@ def _group_words(group: Group, look: Look) -> str:
     return "" if group.brief is None else safe.visible(group.brief.text)
 
 
-def _single(node: Node, look: Look) -> str:
+def _single(node: Node, column: int, look: Look) -> str:
     record = node.record
     glyph = look.g(STATUS_GLYPHS[record.status])
-    left = safe.pad(f"{glyph} {safe.visible(record.execution_id)}", _NAME)
+    left = safe.pad(f"{glyph} {safe.visible(record.execution_id)}", column)
     return f"{left}  {safe.visible(_words(node))}".rstrip()
 
 
