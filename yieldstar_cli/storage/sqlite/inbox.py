@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yieldstar_cli.clock import LAST_MOMENT, LONGEST_SPAN, Clock
-from yieldstar_cli.errors import InvalidExecutionEvent, InvalidMessageEvent
+from yieldstar_cli.clock import LAST_MOMENT, Clock
+from yieldstar_cli.errors import InvalidExecutionEvent
 from yieldstar_cli.model import Arrived, Message, SendAnswer, Status
-from yieldstar_cli.storage.sqlite import admission
+from yieldstar_cli.storage.sqlite import admission, sendable
 from yieldstar_cli.storage.sqlite.database import Database
 
 #: Read messages without a key that are kept for people, of each execution.
 READ_KEPT = 100
 #: How long an expired message that nobody was admitted for can still be asked about.
 EXPIRED_KEPT_MS = 7 * 86_400_000
-LONGEST_QUEUE_BYTES = 100
-LONGEST_KEY = 255
 
 TARGET = "SELECT n, status FROM executions WHERE execution_id = :execution_id"
 ADD = """
@@ -151,12 +149,12 @@ class SqliteInbox:
         """`send` as a part of the transaction under way; nothing is changed where it raises."""
         now = self._clock.now_ms()
         message = {
-            "execution_id": _checked_id(execution_id),
-            "queue": checked_queue(queue),
-            "value": self._checked_value(value),
-            "key": None if idempotency_key is None else _checked_key(idempotency_key),
+            "execution_id": sendable.checked_target(execution_id),
+            "queue": sendable.checked_queue(queue),
+            "value": sendable.checked_value(value, self._max_value),
+            "key": None if idempotency_key is None else sendable.checked_key(idempotency_key),
             "now": now,
-            "expires_at": min(now + _checked_ttl(ttl_ms), LAST_MOMENT),
+            "expires_at": min(now + sendable.checked_ttl(ttl_ms), LAST_MOMENT),
         }
         target = self._db.row(TARGET, {"execution_id": execution_id})
         if target is None:
@@ -187,19 +185,6 @@ class SqliteInbox:
                 return _answer(first[0])
         self._db.rows(ADD, message | {"n": None, "state": "buffered", "answer": "buffered"})
         return "buffered"
-
-    def _checked_value(self, value: str) -> str:
-        try:
-            size = len(value) if value.isascii() else len(value.encode("utf-8"))
-        except UnicodeEncodeError:
-            raise _invalid("value", "is not valid text: it holds a lone surrogate") from None
-        if size > self._max_value:
-            raise _invalid(
-                "value",
-                f"has {size} bytes; the most is {self._max_value}",
-                remedy=("Store what is large beside, and send where it is.",),
-            )
-        return value
 
     def adopt(self, execution_id: str, number: int, now: int) -> None:
         """Hand what was sent ahead to the execution just admitted; costs one look into an index."""
@@ -242,7 +227,7 @@ class SqliteInbox:
             target = {"execution_id": admission.checked_id(execution_id)}
         except InvalidExecutionEvent:
             return []
-        if queue is not None and not _is_queue(queue):
+        if queue is not None and not sendable.is_queue(queue):
             return []
         found = self._db.row(TARGET, target)
         bindings = {
@@ -257,56 +242,5 @@ class SqliteInbox:
         return [Message(*row) for row in reversed(rows)]
 
 
-def checked_queue(queue: object) -> str:
-    """`queue` as given. Raises InvalidMessageEvent. Source: spec M1, R3."""
-    if not _is_queue(queue):
-        raise _invalid(
-            "queue",
-            f"a name has 1 to {LONGEST_QUEUE_BYTES} bytes, printable, without # / : ~, "
-            f"and is not {_short(queue)}",
-        )
-    assert isinstance(queue, str)
-    return queue
-
-
-def _is_queue(queue: object) -> bool:
-    """Whether a queue can have this name: what the key of an operation may be (spec R3)."""
-    return (
-        isinstance(queue, str)
-        and queue.isprintable()
-        and 1 <= len(queue.encode("utf-8")) <= LONGEST_QUEUE_BYTES
-        and not set(queue) & set("#/:~")
-    )
-
-
-def _checked_id(execution_id: object) -> str:
-    try:
-        return admission.checked_id(execution_id)
-    except InvalidExecutionEvent as error:
-        raise InvalidMessageEvent(error.message, why=error.why) from None
-
-
-def _checked_key(key: object) -> str:
-    if not (isinstance(key, str) and key.isprintable() and 1 <= len(key) <= LONGEST_KEY):
-        raise _invalid(
-            "idempotency_key", f"must be 1 to {LONGEST_KEY} printable characters, not {_short(key)}"
-        )
-    return key
-
-
-def _checked_ttl(ttl_ms: object) -> int:
-    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or not 0 <= ttl_ms <= LONGEST_SPAN:
-        raise _invalid("ttl_ms", f"must be 0 to {LONGEST_SPAN} milliseconds, not {_short(ttl_ms)}")
-    return ttl_ms
-
-
 def _answer(stored: str) -> SendAnswer:
     return "buffered" if stored == "buffered" else "delivered"
-
-
-def _short(value: object) -> str:
-    return ascii(value)[:80] if isinstance(value, str | int | float) else type(value).__name__
-
-
-def _invalid(place: str, reason: str, *, remedy: Sequence[str] = ()) -> InvalidMessageEvent:
-    return InvalidMessageEvent(f"{place}: {reason}", why=("Nothing was stored.",), remedy=remedy)

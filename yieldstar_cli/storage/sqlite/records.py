@@ -80,11 +80,7 @@ def record(row: Row) -> ExecutionRecord:
         version=version,
         format=history_format,
         status_value_json=status_value,
-        delivery=None
-        if claimed_by is None
-        else LiveDelivery(
-            worker=last_worker or "", since_at=claimed_at, expires_at=expires_at or 0
-        ),
+        delivery=_live(claimed_by, last_worker, claimed_at, expires_at),
         held=None if held_since is None else Held(held_since, held_until, held_code),
         poisoned_at=poisoned_at,
         deaths=deaths,
@@ -96,12 +92,22 @@ def record(row: Row) -> ExecutionRecord:
         operations=operations,
         parent_execution_id=parent,
         detached=bool(detached),
-        cancel=None
-        if cancel_at is None
-        else CancelRequested(cancel_at, cancel_reason, bool(cancel_told)),
+        cancel=_cancel(cancel_at, cancel_reason, cancel_told),
         paused=None if Status(status).terminal else paused(own_mark, mark_above),
         needs=_needs(needs),
     )
+
+
+def _live(
+    claimed_by: int | None, worker: str | None, since_at: int, expires_at: int | None
+) -> LiveDelivery | None:
+    if claimed_by is None:
+        return None
+    return LiveDelivery(worker=worker or "", since_at=since_at, expires_at=expires_at or 0)
+
+
+def _cancel(at: int | None, reason: str | None, told: int) -> CancelRequested | None:
+    return None if at is None else CancelRequested(at, reason, bool(told))
 
 
 def paused(own: str | None, above: str | None) -> Paused | None:
