@@ -1,7 +1,7 @@
 """Kills and disk errors at every single write: what was answered stands, nothing else half does.
 
-One scenario, run from a fixed chance and clock, so that the whole file's contents are known after
-each of its operations.
+Scenarios, run from a fixed chance and clock, so that the whole file's contents are known after
+each of their operations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,20 @@ from tests.storage.faulty_vfs import Disk, broken, faulty_disk, full, killed
 from tests.storage.kit import claim, entry, new_worker
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import CommitUnknown, DiskFull, YieldstarError
-from yieldstar_cli.model import Attempt, Completed, Delivery, LogLine, Round, Suspended, Wait
+from yieldstar_cli.model import (
+    Attempt,
+    Completed,
+    Continued,
+    Delivery,
+    Entry,
+    Failed,
+    LogLine,
+    Round,
+    Send,
+    Start,
+    Suspended,
+    Wait,
+)
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 NOW = 1_000_000
@@ -73,7 +86,49 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
 )
 
-TABLES = ("executions", "history", "retries", "attempts", "waits", "logs", "lost_deliveries")
+AWAITS = Wait("child", "c1", "", NOW, None, "waiting", target="p/c1")
+STARTS = tuple(Start(key, NOW, f"p/{key}", "w", 1, "1") for key in ("c1", "c2", "c3"))
+P1, P2, C1 = Delivery("p", 1, 1), Delivery("p", 2, 1), Delivery("p/c1", 1, 2)
+P3 = Delivery("p", 3, 1)
+ENTRY = Entry(2, "child", "c1", True, "1", NOW)
+
+#: Children, their ends, continue-as-new, pauses and cancellations.
+FAMILY: tuple[Operation, ...] = (
+    lambda s: new_worker(s, NOW),
+    lambda s: s.inbox.send("p/c1", "q", "1", ttl_ms=500),
+    lambda s: s.executions.admit(workflow_id="w", execution_id="p"),
+    lambda s: claim(s, NOW, 1),
+    # A child begins with the entry of its start, and takes what was sent ahead to it.
+    lambda s: s.deliveries.record(P1, Round(actions=STARTS[:2], waits=(AWAITS,))),
+    lambda s: s.deliveries.record(P1, Round(outcome=Suspended(NOW + 70))),
+    lambda s: claim(s, NOW, 1, only="p/c1"),
+    # A child ends and its parent is due.
+    lambda s: s.deliveries.record(C1, Round(consumed=(1,), outcome=Completed("1"))),
+    lambda s: claim(s, NOW, 1, only="p"),
+    lambda s: s.deliveries.record(
+        P2,
+        Round(
+            entries=(ENTRY,),
+            logs=(LogLine(0, NOW, 20, "paid"),),
+            unwait=(("child", "c1"),),
+            actions=(STARTS[2], Send("say", NOW, "p", "q", "2", 500)),
+            outcome=Continued("2", 1),
+        ),
+    ),
+    lambda s: claim(s, NOW, 1, only="p"),
+    lambda s: claim(s, NOW, 1, only="p/c2"),
+    lambda s: s.steering.pause(workflow_id="w", by="me"),
+    lambda s: s.steering.resume(workflow_id="w"),
+    # Its end asks one child to cancel, and ends another that never began.
+    lambda s: s.deliveries.record(P3, Round(outcome=Failed('"e"'))),
+    lambda s: s.steering.cancel("p/c2", now=True),
+)
+SCENARIOS = {"one": OPERATIONS, "family": FAMILY}
+
+TABLES = (
+    *("executions", "history", "retries", "attempts", "waits", "logs", "lost_deliveries"),
+    *("messages", "incarnations", "pauses"),
+)
 
 
 def contents(storage: SqliteStorage) -> list[object]:
@@ -82,12 +137,20 @@ def contents(storage: SqliteStorage) -> list[object]:
     return [storage.db.rows(f"SELECT * FROM {table}") for table in (*TABLES, "workers")]
 
 
+@pytest.fixture(scope="module", params=SCENARIOS)
+def operations(request: pytest.FixtureRequest) -> tuple[Operation, ...]:
+    """What is done to the file, one after the other."""
+    return SCENARIOS[request.param]
+
+
 @pytest.fixture(scope="module")
-def states(tmp_path_factory: pytest.TempPathFactory) -> list[list[object]]:
+def states(
+    tmp_path_factory: pytest.TempPathFactory, operations: tuple[Operation, ...]
+) -> list[list[object]]:
     """What the file holds after 0, 1, 2 … operations, in a run without faults."""
     storage = opened(tmp_path_factory.mktemp("reference") / "ys.db")
     found = [contents(storage)]
-    for operation in OPERATIONS:
+    for operation in operations:
         operation(storage)
         found.append(contents(storage))
     storage.close()
@@ -95,11 +158,11 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[list[object]]:
     return found
 
 
-def disk_operations(path: Path) -> int:
+def disk_operations(path: Path, operations: tuple[Operation, ...]) -> int:
     """How many operations reach the disk in a run without faults."""
     with faulty_disk() as disk:
         storage = opened(path)
-        for operation in OPERATIONS:
+        for operation in operations:
             operation(storage)
         storage.close()
         return disk.count
@@ -112,7 +175,9 @@ def print_dot(write: int) -> None:
     os.write(write, b".")
 
 
-def in_a_child(work: Callable[[Callable[[], None]], None]) -> int:
+def in_a_child(
+    work: Callable[[Callable[[], None]], None], operations: tuple[Operation, ...]
+) -> int:
     """Run `work` in a process of its own, which may die; how often it answered."""
     read, write = os.pipe()
     child = os.fork()
@@ -126,26 +191,26 @@ def in_a_child(work: Callable[[Callable[[], None]], None]) -> int:
     os.close(read)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, 99)
-    assert code == 99 or answered == len(OPERATIONS)
+    assert code == 99 or answered == len(operations)
     return answered
 
 
-def run_until_killed(path: Path, at: int) -> int:
+def run_until_killed(path: Path, at: int, operations: tuple[Operation, ...]) -> int:
     """In a process of its own, die before the `at`th disk operation; how many were answered."""
 
     def work(answer: Callable[[], None]) -> None:
         with faulty_disk() as disk:
             disk.arm(killed, at=at)
             storage = opened(path)
-            for operation in OPERATIONS:
+            for operation in operations:
                 operation(storage)
                 answer()
             storage.close()
 
-    return in_a_child(work)
+    return in_a_child(work, operations)
 
 
-def run_until_statement(path: Path, at: int) -> int:
+def run_until_statement(path: Path, at: int, operations: tuple[Operation, ...]) -> int:
     """In a process of its own, die before the `at`th statement; how many were answered."""
 
     def work(answer: Callable[[], None]) -> None:
@@ -160,46 +225,46 @@ def run_until_statement(path: Path, at: int) -> int:
 
         storage = opened(path)
         storage.db.connection.exec_trace = count
-        for operation in OPERATIONS:
+        for operation in operations:
             operation(storage)
             answer()
         storage.close()
 
-    return in_a_child(work)
+    return in_a_child(work, operations)
 
 
 def test_a_kill_before_every_statement_leaves_what_was_answered(
-    tmp_path: Path, states: list[list[object]]
+    tmp_path: Path, states: list[list[object]], operations: tuple[Operation, ...]
 ) -> None:
-    """cases 25, 69, 86: within a transaction nothing has happened yet, whatever was run."""
+    """cases 25, 69, 86, 196, 234; B09: within a transaction nothing has happened yet."""
     at, answered = 0, 0
-    while answered < len(OPERATIONS):
+    while answered < len(operations):
         at += 1
         path = tmp_path / f"{at}.db"
-        answered = run_until_statement(path, at)
+        answered = run_until_statement(path, at, operations)
         storage = opened(path)
 
         assert contents(storage) == states[answered], f"killed before statement {at}"
 
         storage.close()
-    assert at > 3 * len(OPERATIONS)
+    assert at > 3 * len(operations)
 
 
 def test_a_kill_at_every_write_leaves_what_was_answered(
-    tmp_path: Path, states: list[list[object]]
+    tmp_path: Path, states: list[list[object]], operations: tuple[Operation, ...]
 ) -> None:
-    """cases 25, 29, 30, 69, 86, 101; E1, E13; invariants I1, I2: all or nothing, never less.
+    """cases 25, 29, 30, 69, 86, 101, 196, 234; B09; E1, E13; invariants I1, I2: all or nothing.
 
     After the kill the file holds exactly what was answered, or that and the one operation that
     was under way.
     """
-    points = disk_operations(tmp_path / "count.db")
+    points = disk_operations(tmp_path / "count.db", operations)
     assert points > 60
     under_way_stood = 0
     # From the first write of the file's own making on, up to the last one at the close.
     for at in range(1, points + 1):
         path = tmp_path / f"{at}.db"
-        answered = run_until_killed(path, at)
+        answered = run_until_killed(path, at, operations)
 
         storage = opened(path)
         found = contents(storage)
@@ -217,7 +282,10 @@ def test_a_kill_at_every_write_leaves_what_was_answered(
 
 
 def run_with_fault(
-    path: Path, arm: Callable[[Disk], None], states: list[list[object]]
+    path: Path,
+    arm: Callable[[Disk], None],
+    states: list[list[object]],
+    operations: tuple[Operation, ...],
 ) -> list[type[YieldstarError]]:
     """Run the scenario over a failing disk, asking each operation again after its error.
 
@@ -228,9 +296,9 @@ def run_with_fault(
         storage = opened(path)
         arm(disk)
         done = 0
-        while done < len(OPERATIONS):
+        while done < len(operations):
             try:
-                OPERATIONS[done](storage)
+                operations[done](storage)
             except YieldstarError as error:
                 errors.append(type(error))
             else:
@@ -252,18 +320,23 @@ def run_with_fault(
 
 @pytest.mark.parametrize("fault", [full, broken], ids=["full", "broken"])
 def test_a_disk_error_at_every_write_is_told_honestly(
-    tmp_path: Path, states: list[list[object]], fault: Callable[[str, str], None]
+    tmp_path: Path,
+    states: list[list[object]],
+    operations: tuple[Operation, ...],
+    fault: Callable[[str, str], None],
 ) -> None:
     """cases 31, 32, 68; G9; V3; invariant I21: refused left no trace, unknown is one of the two.
 
     A full disk is never called unknown, an I/O error in the commit never failed.
     """
-    points = disk_operations(tmp_path / "count.db") - disk_operations_of_opening(tmp_path)
+    points = disk_operations(tmp_path / "count.db", operations) - disk_operations_of_opening(
+        tmp_path
+    )
     met: set[type[YieldstarError]] = set()
     for at in range(1, points, 2):
         path = tmp_path / f"{at}.db"
         met |= set(
-            run_with_fault(path, lambda disk, at=at: disk.arm(fault, at=at), states)  # type: ignore[misc]
+            run_with_fault(path, lambda disk, at=at: disk.arm(fault, at=at), states, operations)  # type: ignore[misc]
         )
         path.unlink()
 
@@ -277,11 +350,11 @@ def disk_operations_of_opening(folder: Path) -> int:
 
 
 def test_an_error_in_the_sync_leaves_the_commit_open(
-    db_path: Path, states: list[list[object]]
+    db_path: Path, states: list[list[object]], operations: tuple[Operation, ...]
 ) -> None:
     """case 31; C.2: after a failed fsync the row is there when the file is opened again."""
     errors = run_with_fault(
-        db_path, lambda disk: disk.arm(broken, at=2, only=("sync", "-wal")), states
+        db_path, lambda disk: disk.arm(broken, at=2, only=("sync", "-wal")), states, operations
     )
 
     assert errors == [CommitUnknown]
