@@ -35,6 +35,46 @@ async def nap_{version}(step: Step, name: str) -> str:
     await step.sleep("1s")
     return await step.run(quick, f"{{name}} v{version}")
 """
+#: Steps for tags among others, a workflow for one, and one that starts that as a child.
+FIT = """
+import os
+
+from gates import block, note, quick
+from yieldstar_cli import Step, workflow
+
+
+def load(name: str) -> None:
+    note(f"load {name} {os.getpid()}")
+
+
+def train(name: str) -> None:
+    note(f"train {name} {os.getpid()}")
+
+
+@workflow
+async def fit(step: Step, name: str) -> str:
+    await step.run(load, name)
+    await step.using(tag="gpu").run(train, name)
+    return await step.run(block, name)
+
+
+@workflow
+async def to_and_fro(step: Step, name: str) -> str:
+    for _ in range(3):
+        await step.using(tag="cpu").run(load, name)
+        await step.using(tag="gpu").run(train, name)
+    return "done"
+
+
+@workflow(tags={"gpu"})
+async def render(step: Step, name: str) -> str:
+    return await step.run(quick, f"{name} rendered")
+
+
+@workflow
+async def parent(step: Step, name: str) -> str:
+    return await step.child("render", {"name": name})
+"""
 
 
 @pytest.fixture
@@ -209,3 +249,79 @@ def test_a_suspect_with_a_tag_runs_alone_in_a_process_that_has_it_too(shop: Shop
     assert "alone: a suspect runs in a process of its own" in last.stdout
     assert shop.lines() == ["a", "a", "a"]
     assert [lost["how"] for lost in shop.show("a")["lost_deliveries"]] == ["died"] * 3
+
+
+def test_a_step_with_a_tag_runs_only_in_a_worker_that_has_it(shop: Shop, workers: list) -> None:
+    """spec O5: the plain worker does what comes before, and no lease is waited out."""
+    for name in ("a", "b"):
+        shop.gate(name)
+    shop.module("fit", FIT)
+    workers.append(shop.start("worker", "--lease", "10m"))
+    shop.ys("trigger", "fit", "--id", "a", "-p", "name=a", check=True)
+    waited = shop.ys("wait", "a", "--for", "suspended", "--timeout", "30s")
+    assert waited.returncode == 0, waited.stderr
+
+    workers.append(shop.start("worker", "--lease", "10m", "--tag", "gpu"))
+    plain, gpu = (worker.pid for worker in workers)
+    assert shop.wait_entered("a") == gpu
+    shop.ys("trigger", "fit", "--id", "b", "-p", "name=b", check=True)
+    assert shop.wait_entered("b") == gpu
+    for name in ("a", "b"):
+        shop.let_go(name, gpu, "weights")
+        assert result(shop, name) == "weights"
+
+    lines = shop.lines()
+    assert lines[:2] == [f"load a {plain}", f"train a {gpu}"]
+    assert f"train b {gpu}" in lines
+    assert [shop.show(name)["lost_deliveries"] for name in ("a", "b")] == [[], []]
+
+
+def test_an_execution_is_handed_to_and_fro_between_workers_of_different_tags(
+    shop: Shop, workers: list
+) -> None:
+    """spec O5: each hand-over is a suspension; the tags are reckoned anew at each."""
+    shop.module("fit", FIT)
+    workers += [shop.start("worker", "--lease", "10m", "--tag", tag) for tag in ("cpu", "gpu")]
+    cpu, gpu = (worker.pid for worker in workers)
+
+    shop.ys("trigger", "to-and-fro", "--id", "a", "-p", "name=a", check=True)
+
+    assert result(shop, "a") == "done"
+    assert shop.lines() == [f"load a {cpu}", f"train a {gpu}"] * 3
+    shown = shop.show("a")
+    assert shown["lost_deliveries"] == []
+    assert 6 <= shown["deliveries"] <= 7
+
+
+def test_without_a_worker_that_has_the_tag_a_step_waits_and_the_rest_is_done(shop: Shop) -> None:
+    """spec O5: no try is spent, nobody spins, and a worker that has the tag goes on at once."""
+    shop.module("fit", FIT.replace("step.run(block, name)", 'step.run(quick, "weights")'))
+    shop.ys("trigger", "fit", "--id", "a", "-p", "name=a", check=True)
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    waiting = shop.show("a")
+    assert (waiting["status"], waiting["deliveries"]) == ("suspended", 1)
+    assert [line.split()[0] for line in shop.lines()] == ["load"]
+    assert shop.ys("worker", "--tag", "cpu", "--until-idle").returncode == 0
+    assert shop.show("a")["deliveries"] == 1
+
+    assert shop.ys("worker", "--tag", "gpu", "--tag", "cpu", "--until-idle").returncode == 0
+
+    assert shop.show("a")["outcome"]["result"] == "weights"
+    assert [line.split()[0] for line in shop.lines()] == ["load", "train", "weights"]
+
+
+def test_a_workflow_that_is_left_to_others_can_be_started_as_a_child_by_name(
+    shop: Shop, workers: list
+) -> None:
+    """spec O5, R11, C3: what a worker may not run it still knows; the parent waits."""
+    shop.module("fit", FIT.replace("step.run(block, name)", 'step.run(quick, "weights")'))
+    shop.ys("trigger", "parent", "--id", "p", "-p", "name=p", check=True)
+
+    assert shop.ys("worker", "--until-idle").returncode == 0
+    assert shop.show("p")["status"] == "suspended"
+    assert shop.show("p/render")["deliveries"] == 0
+    assert shop.ys("worker", "--until-idle", "--tag", "gpu", "--only", "render").returncode == 0
+    assert shop.ys("worker", "--until-idle").returncode == 0
+
+    assert shop.show("p")["outcome"]["result"] == "p rendered"

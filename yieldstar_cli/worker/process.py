@@ -114,10 +114,12 @@ class _Process:
             marks=place.marks,
             talk=self._talk,
             worker=place.number,
-            definitions=self._code.definitions(),
+            definitions={},
+            tags=self._code.tags,
             limits=Limits(residents=self._project.settings.residents),
             stepping=self._step,
         )
+        self._use_code()
         self._dispatcher.on_idle = self._idle
         self._dispatcher.memory_used = memory_reader()
         if self._options.alone is None:
@@ -149,8 +151,7 @@ class _Process:
             words += ["--only", ",".join(self._options.only)]
         if self._options.except_:
             words += ["--except", ",".join(self._options.except_)]
-        for tag in sorted(self._code.tags):
-            words += ["--tag", tag]
+        words += [word for tag in sorted(self._code.tags) for word in ("--tag", tag)]
         return words
 
     # --- running -----------------------------------------------------------------------------
@@ -302,9 +303,14 @@ class _Process:
         if self._ending:
             return
         if self._code.reload():
-            self._dispatcher.use(self._code.definitions())
+            self._use_code()
             self._tell_code(starts=False)
         self._loop.call_at(self._loop.now_ms() + MODULES_MS, self._look_at_modules)
+
+    def _use_code(self) -> None:
+        """Claim what this worker may run; what is left to others can still be started (R11)."""
+        self._dispatcher.use(self._code.loaded())
+        self._dispatcher.names = sorted(self._code.definitions())
 
     def _tell_code(self, *, starts: bool) -> None:
         request = self._code.telling(self._place.number, self._loop.now_ms(), starts=starts)
