@@ -163,7 +163,7 @@ def test_several_are_answered_each_and_an_ended_one_among_them_is_six(orders: Sh
     assert document.code == 6
     assert [answer["answer"] for answer in document.json] == ["requested", "ignored"]
     assert "· Cancel of order-41 ignored: it had ended.\n" in screen.out
-    assert "1 asked, 1 had ended.\n" in screen.err
+    assert "1 requested, 1 had ended.\n" in screen.err
 
 
 def test_a_failed_list_can_be_piped_in(orders: Shop) -> None:

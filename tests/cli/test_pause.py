@@ -230,6 +230,8 @@ def test_ids_come_from_stdin(orders: Shop) -> None:
 
     said = orders.screen("pause", "order-42", "order-43")
     pipe = orders.ys("resume", "-", stdin="order-42\norder-43\n")
+    nothing = orders.ys("resume", "-", "--json", stdin="")
 
-    assert said.err == "2 as asked.\n"
+    assert said.err == "2 paused.\n"
     assert pipe.out == "order-42\tresumed\norder-43\tresumed\n"
+    assert (nothing.code, nothing.json) == (0, [])

@@ -295,8 +295,18 @@ def test_ids_come_from_stdin_and_all_are_answered(waiting: Shop) -> None:
     ]
 
 
-def test_stdin_cannot_give_both_ids_and_the_value(waiting: Shop) -> None:
-    assert waiting.ys("send", "-", "cancel", "--data", "-", stdin="order-42\n").code == 2
+@pytest.mark.parametrize("words", [("--data", "-"), ("--data", "@-"), ("note=@-",)])
+def test_stdin_cannot_give_both_ids_and_the_value(waiting: Shop, words: tuple[str, ...]) -> None:
+    said = waiting.ys("send", "-", "cancel", *words, stdin="order-42\n")
+
+    assert said.code == 2
+    assert sent(waiting) == []
+
+
+def test_no_ids_from_stdin_are_no_messages(waiting: Shop) -> None:
+    said = waiting.ys("send", "-", "cancel", "--json", stdin="")
+
+    assert (said.code, said.json) == (0, [])
 
 
 def test_last_is_the_latest_and_a_literal_id_is_not(waiting: Shop) -> None:

@@ -122,7 +122,7 @@ def tell_cancelled(
         raise Ended(record, call.times, "Nothing was changed.")
     answers = [answer_of(one.record.execution_id, one.answer) for one in done]
     lines = [_line(call, one, wish) for one in done]
-    tell(call, answers, lines, single=single, done="cancelled" if wish.now else "asked")
+    tell(call, answers, lines, single=single)
     if not done and not call.settings.json:
         call.hint("No open execution matches. Nothing was changed.")
     asked = [one.record for one in done if one.answer == "requested"]

@@ -136,7 +136,7 @@ def tell_marks(call: Call, storage: Storage, scope: Scope, marks: Sequence[Mark]
         raise Ended(record, call.times, "Nothing was changed.")
     answers = [_answer(scope, mark) for mark in marks]
     lines = [_line(call, storage, scope, mark) for mark in marks]
-    tell(call, answers, lines, single=single, done="as asked")
+    tell(call, answers, lines, single=single)
     for mark in marks:
         if mark.record is not None and mark.answer in ("resumed", "unchanged"):
             _hint_other(call, storage, mark.record)

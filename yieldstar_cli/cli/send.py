@@ -9,7 +9,7 @@ import typer
 from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.arguments import LiteralIds, call_of, read_span
 from yieldstar_cli.cli.opened import open_writing, project_of
-from yieldstar_cli.cli.sending import read_message, send, tell_sent
+from yieldstar_cli.cli.sending import read_message, send, takes_stdin, tell_sent
 from yieldstar_cli.errors import UsageError
 
 EXAMPLES = (
@@ -71,7 +71,7 @@ def command(
     queue, *fields = given[len(first) :] or [""]
     if not queue or "=" in queue:
         raise UsageError("which execution, and which queue? ys send ID QUEUE [K=V]...")
-    if data == identify.STDIN in first:
+    if identify.STDIN in first and takes_stdin(fields, data):
         raise UsageError("IDs or --data from stdin, not both")
     kept = read_span("--ttl", ttl)
     if kept == 0:

@@ -53,6 +53,11 @@ def read_message(fields: Sequence[str], data: str | None, limit: int) -> str:
     return message_text(value, limit)
 
 
+def takes_stdin(fields: Sequence[str], data: str | None) -> bool:
+    """Whether the value, or a field of it, is read from stdin."""
+    return data in ("-", "@-") or any(word.partition("=")[2] == "@-" for word in fields)
+
+
 def send(
     call: Call,
     project: Project,

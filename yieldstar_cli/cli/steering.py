@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -82,22 +83,21 @@ def answer_of(execution_id: str, answer: str, **more: Any) -> Answer:
     return {"schema": "ys.answer/1", "execution_id": execution_id, **more, "answer": answer}
 
 
-def tell(
-    call: Call, answers: Sequence[Answer], lines: Sequence[str], *, single: bool, done: str
-) -> None:
-    """Print the answers as stdout asks for it: a document, `lines`, or TAB-separated.
+def tell(call: Call, answers: Sequence[Answer], lines: Sequence[str], *, single: bool) -> None:
+    """Print the answers as stdout asks for it: a document, or `lines`.
 
-    `done` is the word for those that were not ignored; a summary of several goes to stderr.
+    A summary of several goes to stderr.
     """
     if call.settings.json:
         call.print_document(answers[0] if single else list(answers))
         return
     call.print_lines(lines)
     if len(answers) > 1:
-        late = sum(answer["answer"] == "ignored" for answer in answers)
-        ended = f", {late:,} had ended" if late else ""
+        counts = Counter(str(answer["answer"]) for answer in answers)
+        late = counts.pop("ignored", 0)
+        words = [f"{count:,} {answer}" for answer, count in counts.items()]
         call.flush()
-        call.hint(f"{len(answers) - late:,} {done}{ended}.")
+        call.hint(f"{', '.join([*words, *([f'{late:,} had ended'] if late else [])])}.")
 
 
 def status_of(answers: Sequence[Answer]) -> int:

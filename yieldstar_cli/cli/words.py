@@ -16,7 +16,7 @@ Complaint: type[Exception] = typer.BadParameter.__bases__[0]
 
 # The values after these may be secret: they are not repeated in a corrected line.
 _PRIVATE = ("-p", "--param", "--context")
-_PRIVATE_WHOLE = ("--params", "--data")
+_PRIVATE_WHOLE = ("--params", "--data", "--note", "--reason")
 
 
 def nearest(word: str, choices: Sequence[str]) -> list[str]:
