@@ -125,6 +125,7 @@ EXCUSED: dict[str, tuple[int, str]] = {
     # One value put together, field by field or case by case.
     "cli.worker:command": (45, "one call with the options of the worker, one by one"),
     "storage.sqlite.translate:translate": (45, "SQLite's result codes, one after the other"),
+    "storage.sqlite.storage:__init__": (45, "one room after the other, given the ones before it"),
     "worker.process:_wire": (48, "one object after the other, each given the ones before it"),
 }
 

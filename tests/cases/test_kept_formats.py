@@ -42,7 +42,7 @@ def test_a_kept_file_of_every_format_goes_on_as_it_would_have_then(
 @pytest.mark.parametrize("history_format", FORMATS)
 def test_a_kept_file_stands_in_every_kind_of_wait(tmp_path: Path, history_format: int) -> None:
     """spec R11: what is kept is worth keeping: open waits, tries, withdrawn entries, ends."""
-    storage = SqliteStorage(str(kept(history_format, tmp_path)), readonly=True)
+    storage = SqliteStorage(str(kept(history_format, tmp_path)))
     records = storage.reader.find(limit=None)
     waits = {wait.state for r in records for wait in storage.reader.waits(r.number)}
     entries = [e for r in records for e in storage.reader.history(r.number, r.incarnation)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -472,9 +473,24 @@ def test_claims_read_an_index_and_not_the_table(storage: SqliteStorage) -> None:
     """B97: the cost of a poll is what is due, not how many executions sleep."""
     from yieldstar_cli.storage.sqlite import claims
 
-    narrow = dict.fromkeys(
-        ("now", "worker", "limit", "only", "lapsed_at", "format", "fewest", "most", "workflows"), 1
-    )
-    for statement in (claims.CLAIM_DUE, claims.NEXT_DUE, claims.ANY_LAPSED, claims.LAPSED):
+    names = ("CLAIM_DUE", "CLAIM_TAGGED", "CLAIM_ONLY", "ANY_LAPSED", "LAPSED", "DUE", "TAGGED")
+    for name in (*names, "NEXT_DUE", "NEXT_TAGGED", "NEXT_LEASE_END"):
+        statement = getattr(claims, name)
+        narrow = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
         plan = [row[3] for row in storage.db.rows(f"EXPLAIN QUERY PLAN {statement}", narrow)]
         assert not [step for step in plan if step.startswith("SCAN executions")], plan
+        # By tag or not, what is due comes in order: a limit ends the reading.
+        sorted_apart = [step for step in plan if "TEMP B-TREE" in step]
+        assert not sorted_apart or name == "LAPSED", plan
+
+
+def test_what_a_round_asks_is_found_by_an_index(storage: SqliteStorage) -> None:
+    """B97: the cost of a round is what it writes and what is ready, not what is open."""
+    from yieldstar_cli.storage.sqlite import actions, consequences, endings, looks, waits
+
+    for module in (actions, consequences, endings, looks, waits):
+        for name, sql in vars(module).items():
+            if isinstance(sql, str) and name.isupper() and not name.startswith("_"):
+                bindings = dict.fromkeys(re.findall(r":(\w+)", sql)) or (None,) * sql.count("?")
+                plan = storage.db.rows(f"EXPLAIN QUERY PLAN {sql}", bindings)
+                assert [row[3] for row in plan if row[3].startswith("SCAN")] == [], name

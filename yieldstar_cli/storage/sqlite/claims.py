@@ -65,7 +65,7 @@ CLAIM_TAGGED = joined(
     _TAGGED_ONLY,
     _NARROWED,
     _HAS_TAG,
-    ") ORDER BY at, n LIMIT :limit)",
+    "ORDER BY at, n LIMIT :limit))",
     _RETURNING,
 )
 CLAIM_ONLY = joined(
