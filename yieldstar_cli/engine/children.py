@@ -87,16 +87,24 @@ class Children(StepParts):
         self._only_key("child")
         return self._child(workflow, params, id, detached, naming.call_site())
 
-    def handle(self, ref: str, workflow: Workflow[..., R] | None = None) -> ExecutionHandle[R]:
+    @overload
+    def handle(self, ref: str) -> ExecutionHandle[Any]: ...
+    @overload
+    def handle(self, ref: str, workflow: Workflow[..., R]) -> ExecutionHandle[R]: ...
+    def handle(self, ref: str, workflow: Workflow[..., Any] | None = None) -> ExecutionHandle[Any]:
         """The handle that `ref` (a handle's `.ref`) names, in this or any later incarnation.
 
         With `workflow` its result has that workflow's type, else it is plain data. Source: spec C1.
         """
         return self._other("handle", ref, workflow, naming.call_site())
 
+    @overload
+    def attach(self, execution_id: str) -> ExecutionHandle[Any]: ...
+    @overload
+    def attach(self, execution_id: str, workflow: Workflow[..., R]) -> ExecutionHandle[R]: ...
     def attach(
-        self, execution_id: str, workflow: Workflow[..., R] | None = None
-    ) -> ExecutionHandle[R]:
+        self, execution_id: str, workflow: Workflow[..., Any] | None = None
+    ) -> ExecutionHandle[Any]:
         """A handle to any execution, whoever started it (spec C5)."""
         return self._other("attach", execution_id, workflow, naming.call_site())
 
@@ -213,18 +221,19 @@ class Children(StepParts):
         branch = driver.running_branch()
         if isinstance(workflow, str):
             definition = driver.library(workflow) if driver.library is not None else None
-            name, version = workflow, 1
+            name = workflow
         else:
             definition = workflow.definition
             name = definition.workflow_id
-        if definition is not None:
-            version = definition.version
+        version = 1 if definition is None else definition.version
         if execution_id is not None and not isinstance(execution_id, str):
             raise TypeError(f"an execution ID is text, not {execution_id!r}")
         text = _plain(given) if definition is None else fitted(definition, given)
         base = self._key or name
         key = driver.assign_key(branch, Kind.CHILD, base)
-        target = execution_id or child_id(driver.execution_id, key, driver.incarnation)
+        target = execution_id
+        if target is None:
+            target = child_id(driver.execution_id, key, driver.incarnation)
         result_type = Any if definition is None else definition.result_type
         child: ChildHandle[Any] = ChildHandle(driver, base, target, result_type, site)
         child.key = key
@@ -236,8 +245,8 @@ class Children(StepParts):
         return child
 
     def _other(
-        self, base: str, execution_id: str, workflow: Workflow[..., R] | None, site: Site
-    ) -> ExecutionHandle[R]:
+        self, base: str, execution_id: str, workflow: Workflow[..., Any] | None, site: Site
+    ) -> ExecutionHandle[Any]:
         self._only_key(base)
         self._driver.check_running()
         if not isinstance(execution_id, str) or not execution_id:
