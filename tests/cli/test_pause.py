@@ -60,7 +60,7 @@ def test_the_answers_are_told_for_people_and_programs(orders: Shop) -> None:
     never = orders.screen("resume", "order-42")
 
     assert paused.out == ("✓ Paused order-42. No delivery of it begins; steps that run end.\n")
-    assert again.out == "· order-42 was paused already by ann 4m ago: the bank is down.\n"
+    assert again.out == "· order-42 was paused already, by ann 4m ago: the bank is down.\n"
     assert document == {
         "schema": "ys.answer/1",
         "execution_id": "order-42",
@@ -105,7 +105,7 @@ def test_everything_is_paused_and_resumed(orders: Shop) -> None:
     never = orders.screen("resume", "--all")
 
     assert pipe.out == "*\tpaused\n"
-    assert screen.out == "· Everything was paused already by ann 0 ms ago: moving house.\n"
+    assert screen.out == "· Everything was paused already, by ann 0 ms ago: moving house.\n"
     assert claimed == []
     assert resumed.out == "✓ Resumed everything.\n"
     assert never.out == "· Everything was not paused.\n"
@@ -124,12 +124,33 @@ def test_what_is_paused_twice_says_so_when_resumed_once(orders: Shop) -> None:
     third = orders.screen("resume", "order-42")
 
     hint = (
-        "  It stays paused: workflow charge-order was paused by ann 0 ms ago: the bank is down.\n"
+        "  The workflow charge-order is paused, by ann 0 ms ago: the bank is down.\n"
         "  Go on:  ys resume --workflow charge-order\n"
     )
     assert (first.out, first.err) == ("✓ Resumed order-42.\n", hint)
     assert (second.out, second.err) == ("· order-42 was not paused.\n", hint)
     assert third.err.endswith("  Go on:  ys resume --all\n")
+
+
+def test_what_is_asked_of_a_paused_one_is_taken_and_said_to_wait(
+    orders: Shop, charge_order: Callable[[], Path]
+) -> None:
+    """spec E14: triggered, woken and sent to as usual."""
+    charge_order()
+    orders.ys("pause", "order-42")
+    own = orders.screen("send", "order-42", "cancel")
+    woken = orders.screen("wake", "order-42")
+    orders.ys("pause", "--workflow", "charge-order", "--reason", HOSTILE)
+
+    triggered = orders.screen("trigger", "charge-order", "--id", "order-43", "-p", "order=43")
+
+    assert "  It is paused, by ann 0 ms ago.\n  Go on:  ys resume order-42\n" in own.err
+    assert woken.err == "  It is paused, by ann 0 ms ago.\n  Go on:  ys resume order-42\n"
+    assert triggered.code == 0
+    assert triggered.err == (
+        "  The workflow charge-order is paused, by ann 0 ms ago: \\x1b[31mred\\u202e.\n"
+        "  Go on:  ys resume --workflow charge-order\n"
+    )
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
@@ -220,7 +241,7 @@ def test_a_reason_and_a_name_are_shown_and_never_interpreted(
     other = orders.screen("resume", "order-42")
 
     assert said.out == (
-        "· order-42 was paused already by ann\\x1b[31mred\\u202e 0 ms ago: \\x1b[31mred\\u202e.\n"
+        "· order-42 was paused already, by ann\\x1b[31mred\\u202e 0 ms ago: \\x1b[31mred\\u202e.\n"
     )
     assert other.code == 0
 

@@ -16,6 +16,7 @@ from yieldstar_cli.cli.steering import (
     Ended,
     answer_of,
     check_text,
+    hint_paused,
     hint_worker,
     told_if_unknown,
 )
@@ -67,7 +68,8 @@ def decide(
         call.print(f"{good} {'Approved' if ok else 'Rejected'} {name}.")
     else:
         call.print(f"{name}\t{answer}")
-    hint_worker(call, project, storage)
+    if not hint_paused(call, storage, record.execution_id):
+        hint_worker(call, project, storage)
     return exits.DONE
 
 

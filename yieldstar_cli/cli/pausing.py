@@ -9,18 +9,18 @@ from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import trust_of
 from yieldstar_cli.cli.render import safe
-from yieldstar_cli.cli.render.times import rough
 from yieldstar_cli.cli.steering import (
     Answer,
     Ended,
     answer_of,
+    by_whom,
     find_all,
+    hint_paused,
     look_at,
     status_of,
     tell,
     told_if_unknown,
 )
-from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import ExecutionRecord, PauseAnswer, Paused
 from yieldstar_cli.project import Project
@@ -138,8 +138,8 @@ def tell_marks(call: Call, storage: Storage, scope: Scope, marks: Sequence[Mark]
     lines = [_line(call, storage, scope, mark) for mark in marks]
     tell(call, answers, lines, single=single)
     for mark in marks:
-        if mark.record is not None and mark.answer in ("resumed", "unchanged"):
-            _hint_other(call, storage, mark.record)
+        if mark.answer != "paused" and mark.record is not None:
+            hint_paused(call, storage, mark.record.execution_id, above=True)
     return status_of(answers) if scope.by_id else exits.DONE
 
 
@@ -180,7 +180,7 @@ def _line(call: Call, storage: Storage, scope: Scope, mark: Mark) -> str:
             begin = what if mark.record is not None else what[:1].upper() + what[1:]
             if found is None:
                 return f"{dot} {begin} was not paused."
-            return f"{dot} {begin} was paused already{_by_whom(call, found)}."
+            return f"{dot} {begin} was paused already{by_whom(call, found)}."
 
 
 def _standing(storage: Storage, scope: Scope, mark: Mark) -> Paused | None:
@@ -193,25 +193,3 @@ def _standing(storage: Storage, scope: Scope, mark: Mark) -> Paused | None:
         if paused.workflow_id == scope.workflow_id:
             return paused
     return None
-
-
-def _by_whom(call: Call, paused: Paused) -> str:
-    ago = rough(call.times.now_ms - paused.at)
-    why = f": {safe.visible(paused.reason)}" if paused.reason else ""
-    return f" by {safe.visible(paused.by)} {ago} ago{why}"
-
-
-def _hint_other(call: Call, storage: Storage, record: ExecutionRecord) -> None:
-    """Say so where another mark keeps it from going on."""
-    found = storage.executions.get(record.execution_id)
-    paused = None if found is None else found.paused
-    if paused is None or paused.scope == "execution":
-        return
-    if paused.scope == "workflow" and paused.workflow_id is not None:
-        what, how = f"workflow {paused.workflow_id}", f"--workflow {typed(paused.workflow_id)}"
-    else:
-        what, how = "everything", "--all"
-    call.hint(
-        f"  It stays paused: {safe.visible(what)} was paused{_by_whom(call, paused)}.",
-        safe.visible(f"  Go on:  ys resume {how}"),
-    )

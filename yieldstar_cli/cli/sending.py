@@ -11,7 +11,14 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.given import read_json, read_pairs
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import short
-from yieldstar_cli.cli.steering import Answer, Ended, answer_of, hint_worker, told_if_unknown
+from yieldstar_cli.cli.steering import (
+    Answer,
+    Ended,
+    answer_of,
+    hint_paused,
+    hint_worker,
+    told_if_unknown,
+)
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionAdmissionError, InvalidMessageEvent
 from yieldstar_cli.model import ExecutionRecord, SendAnswer
@@ -112,7 +119,10 @@ def tell_sent(
         call.flush()
         for one in sent:
             _hint(call, storage, one)
-        if any(one.answer == "delivered" for one in sent):
+        delivered = [one.execution_id for one in sent if one.answer == "delivered"]
+        if len(delivered) == 1 and hint_paused(call, storage, delivered[0]):
+            return exits.DONE
+        if delivered:
             hint_worker(call, project, storage)
     return exits.REFUSED if any(one.answer == "refused" for one in sent) else exits.DONE
 

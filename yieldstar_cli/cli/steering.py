@@ -11,10 +11,12 @@ from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits, identify
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import crew
+from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import Times, rough
+from yieldstar_cli.cli.steering_words import resume_line, scope_words
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import CommitUnknown, ExecutionTerminal, UsageError
-from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed
+from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed, Paused
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -110,6 +112,29 @@ def hint_worker(call: Call, project: Project, storage: Storage) -> None:
     """Say so where nobody is there to do what was asked."""
     if not crew(call, project, storage).alive:
         call.hint("  No worker is running on this database. Start one:  ys worker")
+
+
+def hint_paused(call: Call, storage: Storage, execution_id: str, *, above: bool = False) -> bool:
+    """Say so where a mark keeps an execution from being delivered; whether one does (spec E14).
+
+    With `above` only where it is not the execution's own.
+    """
+    record = storage.executions.get(execution_id)
+    mark = None if record is None else record.paused
+    if mark is None or (above and mark.scope == "execution"):
+        return False
+    call.hint(
+        f"  {safe.visible(scope_words(mark))}{by_whom(call, mark)}.",
+        safe.visible(f"  Go on:  {resume_line(mark, execution_id)}"),
+    )
+    return True
+
+
+def by_whom(call: Call, mark: Paused) -> str:
+    """Who set a mark, how long ago, and why."""
+    ago = rough(call.times.now_ms - mark.at)
+    why = f": {safe.visible(mark.reason)}" if mark.reason else ""
+    return f", by {safe.visible(mark.by)} {ago} ago{why}"
 
 
 def check_text(option: str, text: str | None) -> str | None:

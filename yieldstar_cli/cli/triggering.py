@@ -10,8 +10,9 @@ from yieldstar_cli.cli import documents
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.conflicts import TriggerConflict, free_id, is_same
 from yieldstar_cli.cli.given import read_object, read_pairs
-from yieldstar_cli.cli.opened import crew, trust_of
+from yieldstar_cli.cli.opened import trust_of
 from yieldstar_cli.cli.render import document, safe, values
+from yieldstar_cli.cli.steering import hint_paused, hint_worker
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import CommitUnknown, ExecutionIdConflict, UnserializableValue
 from yieldstar_cli.model import ExecutionRecord
@@ -155,8 +156,8 @@ def tell_admitted(call: Call, project: Project, storage: Storage, admitted: Admi
         return
     tell_name(call, admitted)
     drawn = call.drawn and not call.settings.quiet
-    if drawn and admitted.created and not crew(call, project, storage).alive:
-        call.hint("  No worker is running on this database. Start one:  ys worker")
+    if drawn and admitted.created and not hint_paused(call, storage, record.execution_id):
+        hint_worker(call, project, storage)
 
 
 def tell_name(call: Call, admitted: Admitted) -> None:

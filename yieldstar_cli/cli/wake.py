@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.arguments import ExecutionIds, LiteralIds, call_of, read_moment
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.opened import crew, open_writing, project_of
+from yieldstar_cli.cli.opened import open_writing, project_of
 from yieldstar_cli.cli.render import safe
+from yieldstar_cli.cli.steering import Answer, answer_of, hint_paused, hint_worker
 from yieldstar_cli.model import ExecutionRecord
 
 EXAMPLES = ("ys wake order-42", "ys wake order-42 --at +10m")
@@ -42,24 +43,20 @@ def command(
     records = [
         identify.find_one(call, project, storage, word, literal=literal) for word, literal in words
     ]
-    answers: list[dict[str, Any]] = []
+    answers: list[Answer] = []
     for record in records:
         answer = storage.executions.wake(record.execution_id, wake_at)
-        answers.append(
-            {
-                "schema": "ys.answer/1",
-                "execution_id": record.execution_id,
-                "answer": answer,
-            }
-        )
+        answers.append(answer_of(record.execution_id, answer))
         if not call.settings.json:
             _print(call, record, answer, wake_at)
     ring_workers(storage, project.db)
     if call.settings.json:
         call.print_document(answers[0] if len(words) == 1 else answers)
-    requested = any(answer["answer"] == "requested" for answer in answers)
-    if requested and wake_at is None and not crew(call, project, storage).alive:
-        call.hint("  No worker is running on this database. Start one:  ys worker")
+    requested = [answer for answer in answers if answer["answer"] == "requested"]
+    if len(requested) == 1 and hint_paused(call, storage, requested[0]["execution_id"]):
+        return exits.DONE
+    if requested and wake_at is None:
+        hint_worker(call, project, storage)
     return exits.DONE
 
 
