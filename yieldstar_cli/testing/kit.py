@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yieldstar_cli import codec, failures
+from yieldstar_cli import clock as clocks
 from yieldstar_cli.checking import by_object
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import Workflow
-from yieldstar_cli.engine.definition import Definition
+from yieldstar_cli.engine.messaging import TTL, encoded_message
+from yieldstar_cli.engine.options import Span
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.model import Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.model import CancelAnswer, Entry, ExecutionRecord, SendAnswer
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.storage.sqlite.writer import InlineWriter
 from yieldstar_cli.testing.faultpoints import FaultPoints, FaultyPerformers, FaultyWriter
+from yieldstar_cli.testing.household import of_its_family, refuse_missing, unknown_workflow
+from yieldstar_cli.testing.result import RunResult
 from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.inline import InlinePerformers
 from yieldstar_cli.worker.loop import VirtualLoop
 from yieldstar_cli.worker.marks import NoMarks
 from yieldstar_cli.worker.ports import Event, StepCall
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How an execution stands after `run`: its record, history, and what its workflow gave."""
-
-    record: ExecutionRecord
-    history: tuple[Entry, ...]
-    #: Step functions called, in order, as (step_key, attempt).
-    calls: tuple[tuple[str, int], ...]
-    events: tuple[Event, ...]
-    _definition: Definition
-
-    @property
-    def status(self) -> str:
-        """`completed`, `failed`, `suspended` …"""
-        return str(self.record.status)
-
-    @property
-    def result(self) -> Any:
-        """What the workflow returned, as its annotated type; raises the error it failed with."""
-        outcome = self.record.outcome
-        if isinstance(outcome, Completed):
-            return codec.decode(outcome.result, self._definition.result_type)
-        if isinstance(outcome, Failed):
-            raise failures.decode_error(outcome.error, self._definition.namespace)
-        raise RuntimeError(f"{self.record.execution_id} is {self.record.status}")
-
-    @property
-    def error(self) -> Exception | None:
-        """The error it failed with, or None."""
-        outcome = self.record.outcome
-        if isinstance(outcome, Failed):
-            return failures.decode_error(outcome.error, self._definition.namespace)
-        return None
 
 
 class Bench:
@@ -67,6 +34,7 @@ class Bench:
     `crash()` forgets everything that a killed process forgets. Use it as a context manager, or
     give `path` to keep the file. `duration` says how long each step call takes, in virtual
     milliseconds (default: no time at all), `commit_ms` how long the answer to a commit takes.
+    Its workers have the `workflows` given and no others: name those of children too.
     """
 
     def __init__(
@@ -127,6 +95,37 @@ class Bench:
             **more,
         )
 
+    def send(
+        self,
+        execution_id: str,
+        queue: str,
+        value: object = None,
+        *,
+        ttl: Span = TTL,
+        idempotency_key: str | None = None,
+    ) -> SendAnswer:
+        """Send a message, as `ys send` does: "delivered", "buffered" or "refused" (spec M1).
+
+        What it moves runs in the next `run`, or at once where the bench is running.
+        """
+        answer = self.storage.inbox.send(
+            execution_id,
+            queue,
+            encoded_message(value),
+            ttl_ms=clocks.span_ms(ttl, what="ttl"),
+            idempotency_key=idempotency_key,
+        )
+        self._ring()
+        return answer
+
+    def cancel(
+        self, execution_id: str, reason: str | None = None, *, now: bool = False
+    ) -> CancelAnswer:
+        """Ask for an execution's cancellation, as `ys cancel` does (spec C6)."""
+        answer = self.storage.steering.cancel(execution_id, reason=reason, now=now)
+        self._ring()
+        return answer
+
     def start_worker(self) -> Dispatcher:
         """A worker on this bench's loop; it claims when the loop runs."""
         storage = self._open()
@@ -163,8 +162,7 @@ class Bench:
         """Run until nothing is left to do, jumping over waits; or until `until()`."""
         if not self.workers:
             self.start_worker()
-        for worker in self.workers:
-            self.loop.post(worker.poll)
+        self._ring()
         if until is None:
             self.loop.run()
         else:
@@ -174,8 +172,7 @@ class Bench:
         """Run everything up to the moment `at_ms`, and let the clock stand there."""
         if not self.workers:
             self.start_worker()
-        for worker in self.workers:
-            self.loop.post(worker.poll)
+        self._ring()
         self.loop.run_until_at(at_ms)
 
     def crash(self) -> None:
@@ -203,8 +200,11 @@ class Bench:
         return self.storage.reader.history(record.number, record.incarnation)
 
     def result(self, execution_id: str) -> RunResult:
-        """How an execution stands."""
+        """How an execution stands; its workflow is one of the bench's."""
         record = self.record(execution_id)
+        definition = self.definitions.get((record.workflow_id, record.version))
+        if definition is None:
+            raise unknown_workflow(record, "Bench(..., {name})")
         return RunResult(
             record=record,
             history=tuple(self.history(execution_id)),
@@ -214,8 +214,12 @@ class Bench:
                 if event.kind == "step_started" and event.execution_id == execution_id
             ),
             events=tuple(e for e in self.events if e.execution_id == execution_id),
-            _definition=self.definitions[record.workflow_id, record.version],
+            _definition=definition,
         )
+
+    def _ring(self) -> None:
+        for worker in self.workers:
+            self.loop.post(worker.poll)
 
     def _open(self, *, create: bool = False) -> SqliteStorage:
         return SqliteStorage(str(self.path), clock=self.clock, chance=self._chance, create=create)
@@ -228,21 +232,26 @@ def run(
     fakes: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     clock: str | ManualClock = "skip",
     crash_after: str | None = None,
+    messages: Mapping[str, object] | None = None,
+    workflows: Sequence[Workflow[..., Any]] = (),
     execution_id: str = "test",
     context: Mapping[str, object] | None = None,
 ) -> RunResult:
     """Run one execution to its end, or until only an outside event could move it.
 
-    `fakes` says which step functions to replace. `clock` is "skip", to jump over waits, or a
-    ManualClock, to start at its moment. `crash_after="load-order"` kills the worker once that
-    step's result is recorded, and goes on in a new one from the history.
+    `fakes` says which step functions to replace, in its children too. `clock` is "skip", to jump
+    over waits, or a ManualClock, to start at its moment. `crash_after="load-order"` kills the
+    worker once an operation of that key is recorded, and goes on in a new one from the history;
+    raises YieldstarError if none ever is. `messages` are sent before it begins: for each queue one
+    value, or a list of them. Children run too: their workflows are found where the function's own
+    module names them; others are given as `workflows`, and YieldstarError says which is missing.
     """
     if isinstance(clock, str):
         if clock != "skip":
             raise YieldstarError(f"clock is 'skip' or a ManualClock, not {clock!r}")
         clock = ManualClock()
     definition = workflow.definition
-    with Bench(workflow, fakes=fakes, clock=clock) as bench:
+    with Bench(*of_its_family(workflow, workflows), fakes=fakes, clock=clock) as bench:
         bench.admit(
             definition.workflow_id,
             by_object(workflow).fit(params),
@@ -250,17 +259,38 @@ def run(
             context=context,
             version=definition.version,
         )
+        for queue, values in (messages or {}).items():
+            for value in values if isinstance(values, list) else [values]:
+                bench.send(execution_id, queue, value)
         if crash_after is not None:
             crash_once_recorded(bench, execution_id, crash_after)
         bench.run()
+        refuse_missing(bench.storage.reader, bench.definitions)
         return bench.result(execution_id)
 
 
 def crash_once_recorded(bench: Bench, execution_id: str, step_key: str) -> None:
-    """Run until `step_key` is recorded, then kill the worker."""
+    """Run until `step_key` is recorded, then kill the worker.
+
+    Raises YieldstarError if nothing of that key ever is.
+    """
 
     def recorded() -> bool:
-        return any(entry.step_key == step_key for entry in bench.history(execution_id))
+        return step_key in _keys(bench, execution_id)
 
     bench.run(until=recorded)
+    if not recorded():
+        keys = ", ".join(dict.fromkeys(_keys(bench, execution_id))) or "none"
+        raise YieldstarError(f"crash_after: nothing was recorded as {step_key!r}; what was: {keys}")
     bench.crash()
+
+
+def _keys(bench: Bench, execution_id: str) -> list[str]:
+    """The keys of all incarnations that are kept."""
+    record = bench.record(execution_id)
+    earlier = [one.incarnation for one in bench.storage.family.incarnations(record.number)]
+    return [
+        entry.step_key
+        for incarnation in (*earlier, record.incarnation)
+        for entry in bench.storage.reader.history(record.number, incarnation)
+    ]
