@@ -662,6 +662,19 @@ def test_a_message_is_delivered_buffered_or_refused(runtime: Runtime, worker):
     assert runtime.messages("open", queue="other") == []
 
 
+def test_messages_to_an_ended_execution_do_not_pile_up(runtime: Runtime, worker):
+    """case B52: nothing is stored, nothing becomes due."""
+    ref = runtime.trigger(charge_order, Charge(1))
+    end(worker, Completed("1"))
+    before = runtime.get(ref)
+
+    answers = {runtime.send(ref, "cancel", n, idempotency_key=str(n)) for n in range(1_000)}
+
+    assert answers == {"refused"}
+    assert runtime.messages(ref) == []
+    assert runtime.get(ref) == before
+
+
 def test_what_was_buffered_is_there_once_the_execution_is(runtime: Runtime):
     """case 256; spec M1."""
     runtime.send("later", "cancel", "first")
