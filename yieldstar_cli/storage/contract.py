@@ -293,8 +293,9 @@ class Inbox(Protocol):
 
         "delivered" where the record exists, and it is woken if it waits on that queue;
         "buffered" where it does not exist yet, for `ttl_ms`; "refused", nothing stored, where it
-        has ended. A second message with the same key is answered like the first and not stored.
-        Raises InvalidMessageEvent for a name, key or value that cannot be stored.
+        has ended. A second message with the same key is answered like the first and not stored,
+        unless the first has expired: then it reached nobody, and gives its key back.
+        Raises InvalidMessageEvent for an ID, name, key, span or value that cannot be stored.
         """
         ...
 
