@@ -28,8 +28,8 @@ from yieldstar_cli.model import (
     Message,
     ModuleInfo,
     Outcome,
-    Paused,
     PauseAnswer,
+    Paused,
     Recorded,
     Round,
     SendAnswer,
@@ -87,8 +87,9 @@ class Executions(Protocol):
         """Claim what is due at `now`, oldest due first, each execution once, each a new token.
 
         Not returned: held, poisoned, paused, or under a live delivery. `workflows`, pairs of name
-        and version, and `limit` only narrow it; `tags` adds what needs one of them (spec O5). Without `worker` the claim stands under a lease of
-        the adapter's own, `redelivery_ms` from `now`. Source: RFC 001, Wakes; spec E7, E8.
+        and version, and `limit` only narrow it; `tags` adds what needs one of them (spec O5).
+        Without `worker` the claim stands under a lease of the adapter's own, `redelivery_ms` from
+        `now`. Source: RFC 001, Wakes; spec E7, E8.
         """
         ...
 
