@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,96 +11,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.helpers import START, definition_of
-from yieldstar_cli.engine.definition import Definition
+from tests.worker.site import SECOND, Site
 from yieldstar_cli.engine.retry import RetryPolicy
 from yieldstar_cli.engine.step import Step
-from yieldstar_cli.storage.sqlite.storage import SqliteStorage
-from yieldstar_cli.storage.sqlite.writer import InlineWriter
-from yieldstar_cli.testing import Bench
-from yieldstar_cli.worker.dispatcher import Dispatcher
-from yieldstar_cli.worker.inline import InlinePerformers
-from yieldstar_cli.worker.marks import NoMarks
-from yieldstar_cli.worker.ports import Event
-
-SECOND = 1_000
-
-
-class Site:
-    """One file, one clock, and workers that differ in their tags."""
-
-    def __init__(self, path: Path, body: Callable[[Step], Any], **more: Any) -> None:
-        self.definition = definition_of(body, **more)
-        self.bench = Bench(path=path)
-        self.bench.admit("w", execution_id="x")
-        #: Which worker began which step, in order.
-        self.ran: list[tuple[str, str]] = []
-        self._closing = ExitStack()
-        self._closing.callback(self.bench.close)
-
-    def hire(self, name: str, *tags: str, has: tuple[Definition, ...] = ()) -> Dispatcher:
-        """A worker with these tags; it claims when the bench runs."""
-        bench = self.bench
-        storage = SqliteStorage(bench.path, clock=bench.clock)
-        self._closing.callback(storage.close)
-        number = storage.workers.register(
-            name=name,
-            host="bench",
-            pid=0,
-            slot=len(bench.workers),
-            nonce=name.encode().ljust(16),
-            boot_id="",
-            device=0,
-            inode=0,
-            lease_until_at=bench.clock.now_ms() + 10**12,
-        )
-
-        def talk(event: Event) -> None:
-            bench.events.append(event)
-            if event.kind == "step_started":
-                self.ran.append((name, event.step_key))
-            elif event.kind == "suspended":
-                # As a worker does that sees another one's commit.
-                for other in bench.workers:
-                    bench.loop.post(other.poll)
-
-        worker = Dispatcher(
-            loop=bench.loop,
-            writer=InlineWriter(storage, bench.loop.post),
-            storage=storage,
-            performers=InlinePerformers(bench.loop),
-            marks=NoMarks(),
-            talk=talk,
-            worker=number,
-            definitions={one.key: one for one in has or (self.definition,)},
-            tags=frozenset(tags),
-        )
-        bench.workers.append(worker)
-        bench.definitions = {self.definition.key: self.definition}
-        return worker
-
-    def to(self, span_ms: int) -> None:
-        """Run up to `span_ms` after the beginning."""
-        self.bench.run_to(START + span_ms)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.bench.record("x").needs
-
-    def close(self) -> None:
-        self._closing.close()
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
     made: list[Site] = []
 
-    def make(body: Callable[[Step], Any], **more: Any) -> Site:
-        made.append(Site(tmp_path / f"{len(made)}.db", body, **more))
+    def make(body: Callable[[Step], Any]) -> Site:
+        made.append(with_x(tmp_path / f"{len(made)}.db", body))
         return made[-1]
 
     yield make
     for one in made:
         one.close()
+
+
+def with_x(path: Path, body: Callable[[Step], Any]) -> Site:
+    """A site with one execution `x` of a workflow that is `body`."""
+    site = Site(path, definition_of(body))
+    site.admit("x", "w")
+    return site
+
+
+def needs(x: Site) -> tuple[str, ...]:
+    """The tags, one of which a worker needs to go on with `x`."""
+    return x.bench.record("x").needs
 
 
 def load() -> str:
@@ -130,7 +67,7 @@ def test_a_step_for_a_tag_is_not_started_by_a_worker_without_it(site: Callable[.
     x.to(3_600 * SECOND)
 
     assert x.ran == [("plain", "load")]
-    assert x.needs == ("gpu",)
+    assert needs(x) == ("gpu",)
     assert x.bench.record("x").deliveries == 1
     (wait,) = x.bench.storage.reader.waits(x.bench.record("x").number)
     assert (wait.step_key, wait.state, wait.tag, wait.attempt) == ("train", "tagged", "gpu", 1)
@@ -163,10 +100,10 @@ def test_needs_are_reckoned_anew_at_every_suspension(site: Callable[..., Site]) 
     x = site(body)
     x.hire("plain")
     x.to(0)
-    assert x.needs == ("gpu",)
+    assert needs(x) == ("gpu",)
     gpu = x.hire("gpu", "gpu")
     x.to(1 * SECOND)
-    assert x.needs == ()
+    assert needs(x) == ()
 
     gpu.stop()
     x.to(10 * SECOND)
@@ -188,11 +125,11 @@ def test_branches_with_different_tags_are_each_done_where_they_can(
     x = site(body)
     x.hire("plain")
     x.to(0)
-    assert (x.ran, x.needs) == ([("plain", "load")], ("gpu", "net"))
+    assert (x.ran, needs(x)) == ([("plain", "load")], ("gpu", "net"))
 
     x.hire("net", "net")
     x.to(0)
-    assert (x.ran[1:], x.needs) == ([("net", "upload")], ("gpu",))
+    assert (x.ran[1:], needs(x)) == ([("net", "upload")], ("gpu",))
     x.hire("gpu", "gpu")
     x.to(0)
 
@@ -215,11 +152,11 @@ def test_others_deliver_it_only_at_its_ordinary_wakes(site: Callable[..., Site])
     assert x.bench.record("x").deliveries == 1
 
     x.to(3_600 * SECOND)
-    assert (x.bench.record("x").deliveries, x.needs) == (2, ("gpu",))
+    assert (x.bench.record("x").deliveries, needs(x)) == (2, ("gpu",))
     assert x.ran == [("plain", "load")]
     x.bench.storage.executions.request_wake("x", x.bench.clock.now_ms())
     x.to(7_200 * SECOND)
-    assert (x.bench.record("x").deliveries, x.needs) == (3, ("gpu",))
+    assert (x.bench.record("x").deliveries, needs(x)) == (3, ("gpu",))
 
     x.hire("gpu", "gpu")
     x.to(7_200 * SECOND)
@@ -288,7 +225,7 @@ def test_a_message_reaches_an_execution_that_waits_for_a_tag_too(
     x = site(body)
     x.hire("plain")
     x.to(0)
-    assert x.needs == ("gpu",)
+    assert needs(x) == ("gpu",)
 
     x.bench.send("x", "orders", "stop")
     x.to(0)
@@ -325,7 +262,7 @@ def test_a_tagged_step_of_a_dead_worker_is_for_the_next_one_with_the_tag(
     x.hire("plain again")
     x.to(0)
     assert x.ran[2:] == []
-    assert x.needs == ("gpu",)
+    assert needs(x) == ("gpu",)
     x.hire("gpu again", "gpu")
     x.to(0)
 
@@ -351,7 +288,7 @@ def test_a_tagged_step_in_the_clean_up_of_a_cancelled_execution_goes_to_its_work
     x.to(0)
     x.bench.cancel("x")
     x.to(0)
-    assert (x.bench.record("x").status, x.needs) == ("suspended", ("gpu",))
+    assert (x.bench.record("x").status, needs(x)) == ("suspended", ("gpu",))
 
     x.hire("gpu", "gpu")
     x.to(0)
@@ -397,7 +334,7 @@ def test_whoever_works_every_step_runs_once_where_its_tag_is(
     crew: list[set[str]],
 ) -> None:
     """spec O5, R4: the steps with a tag all in workers that have it, and nothing else is lost."""
-    x = Site(tmp_path_factory.mktemp("tags") / "ys.db", program(tags))
+    x = with_x(tmp_path_factory.mktemp("tags") / "ys.db", program(tags))
     hired = {"plain": set[str](), "last": {"a", "b", "c"}}
     try:
         x.hire("plain")
