@@ -25,7 +25,7 @@ def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> Non
     verdict.headline = _headline(facts, times, links)
     verdict.listed = len(links) > 1 and not (fan_words(facts, links) and shown(links)[1])
     verdict.told_from_outside = _from_outside(links, times)
-    _fill_earliest(verdict, facts, links)
+    _fill_earliest(verdict, facts, times, links)
     if links and all(link.stuck for link in links):
         verdict.judgement = "stuck"
         if len(links) == 1 and links[0].verdict is not None:
@@ -121,7 +121,7 @@ def _telling(link: Link) -> tuple[bool, bool, int]:
     return not link.stuck, link.verdict is None, 2**62 if at is None else at
 
 
-def _fill_earliest(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
+def _fill_earliest(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> None:
     record = facts.record
     moments = [(link.earliest_at, link) for link in links if link.earliest_at is not None]
     verdict.earliest_at = record.due_at
@@ -129,6 +129,9 @@ def _fill_earliest(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
         return
     at, link = min(moments, key=lambda pair: pair[0])
     if record.due_at is not None and record.due_at <= at:
+        if record.due_at < at:
+            coming = times.coming(record.due_at)
+            verdict.notes.append(f"It wakes {coming}, as was asked for; that ends no wait.")
         return
     verdict.earliest_at = at
     if link.is_execution and not link.ready:
@@ -167,9 +170,11 @@ def _add_unread(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
 def _add_missing(verdict: Verdict, facts: Facts) -> None:
     if not facts.crew.alive:
         verdict.notes.append("No worker is running now; then one must be.")
+        verdict.remedies.append(f"Start one by then: {takers.start_line(facts)}")
         return
     notes, remedies = takers.missing(facts)
     if notes:
         verdict.judgement = "stuck"
+        verdict.earliest_at = None
         verdict.notes += notes
         verdict.remedies += remedies

@@ -62,9 +62,9 @@ def name_of(operation: Operation | Entry | Wait) -> str:
         case Kind.MESSAGE | Kind.MESSAGES:
             name = f'msg "{queue or base}"'
         case Kind.TRY_MESSAGE:
-            name = f'try-msg "{base}"'
+            name = f'try-msg "{operation.label or base}"'
         case Kind.QUEUE_DEPTH:
-            name = f'depth "{base}"'
+            name = f'depth "{operation.label or base}"'
         case Kind.CHILD:
             return f"child {target or operation.label or operation.step_key}"
         case Kind.START | Kind.STATUS | Kind.SEND | Kind.WAKE as kind:

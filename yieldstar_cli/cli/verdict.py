@@ -189,6 +189,7 @@ def _add_missing(verdict: Verdict, facts: Facts) -> bool:
     notes, remedies = takers.missing(facts)
     if notes:
         verdict.judgement = "stuck"
+        verdict.earliest_at = None
         verdict.notes += notes
         verdict.remedies += remedies
     return bool(notes)
