@@ -27,6 +27,11 @@ def timer(at: int, label: str = "10m", *, key: str = "sleep", position: int = 0)
     return Wait("timer", key, label, NOON, at, "waiting", position=position)
 
 
+def tagged(tag: str) -> Wait:
+    """A step that waits for a worker with a tag."""
+    return Wait("step", "render", "", NOON, None, "tagged", tag=tag)
+
+
 def rest(
     shop: Shop,
     execution_id: str,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import MINUTE, Shop
+from tests.cli.conftest import MINUTE, NOON, Shop
+from tests.cli.family import WORKFLOWS, rest, tagged, timer
 from yieldstar_cli.cli import mounts
 
 
@@ -252,3 +253,65 @@ def test_a_durability_that_was_chosen_is_no_finding_and_says_what_it_gives_up(sh
     assert "power cut" not in full.out
     assert "· durability normal: a power cut may take the last commits with it\n" in normal.out
     assert normal.code == full.code
+
+
+# --- what people have stopped, and what nobody can take up ----------------------------------------
+
+
+def findings(shop: Shop, code: str) -> list[tuple[str, str]]:
+    """Texts and remedies of the findings with this code."""
+    found = shop.ys("doctor", "--json").json["findings"]
+    return [(one["text"], one["remedy"]) for one in found if one["code"] == code]
+
+
+def test_what_is_paused_is_found_with_who_when_and_why(shop: Shop) -> None:
+    """spec E14: a pause that somebody forgot is no longer a riddle."""
+    rest(shop, "a", [timer(NOON + MINUTE)])
+    steering = shop.storage.steering
+    steering.pause(execution_id="a", by="ann", reason="audit")
+    steering.pause(workflow_id="report", by="bob")
+    steering.pause(by="eve")
+
+    since = "since 2026-11-30T12:00:00.000Z"
+    assert set(findings(shop, "PAUSED")) == {
+        (f"Everything here is paused by eve {since}", "ys resume --all"),
+        (f"The workflow report is paused by bob {since}", "ys resume --workflow report"),
+        (f"a is paused by ann {since}: audit", "ys resume a"),
+    }
+
+
+def test_many_paused_executions_are_counted(shop: Shop) -> None:
+    for number in range(9):
+        shop.admit(f"a{number}")
+        shop.storage.steering.pause(execution_id=f"a{number}", by="ann")
+
+    found = findings(shop, "PAUSED")
+
+    assert len(found) == 6
+    assert found[-1] == ("4 more executions are paused.", "ys list")
+
+
+def test_what_is_paused_is_not_late(shop: Shop) -> None:
+    """spec E14: it is due, and nobody is to take it."""
+    shop.start_worker(lease_until_at=NOON + 60 * MINUTE)
+    shop.admit("a")
+    shop.storage.steering.pause(execution_id="a", by="ann")
+    shop.clock.advance(10 * MINUTE)
+
+    assert findings(shop, "LATE") == []
+
+
+def test_what_needs_a_tag_that_nobody_has_is_found(shop: Shop) -> None:
+    """spec O5."""
+    rest(shop, "a", [tagged("gpu")], needs=("gpu",))
+
+    without = findings(shop, "NO_TAGGED_WORKER")
+    shop.start_worker("shop:9", WORKFLOWS, tags=("gpu",))
+
+    assert without == [
+        (
+            "a of charge-order needs a worker with the tag gpu, and no live one has it.",
+            "ys worker --tag gpu",
+        )
+    ]
+    assert findings(shop, "NO_TAGGED_WORKER") == []

@@ -6,6 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.conftest import MINUTE, NOON, Shop
+from tests.cli.family import end_of, family, fan_out, message, rest, tagged, timer
 from yieldstar_cli.failures import encode_error
 from yieldstar_cli.model import Completed, Failed, Status, Suspended, Wait
 
@@ -208,3 +209,51 @@ def test_every_status_word_is_one_that_the_record_has(busy: Shop) -> None:
     words = {line.split("\t")[2] for line in busy.ys("list").out.splitlines()}
 
     assert words <= set(Status)
+
+
+# --- executions that wait for others --------------------------------------------------------------
+
+
+def test_approvals_are_those_that_wait_for_a_decision(shop: Shop) -> None:
+    """What `ys approve` and `ys reject` would answer, and nothing else."""
+    rest(shop, "refund-7", [message("decision")])
+    rest(shop, "refund-8", [message("decision"), timer(NOON + MINUTE, position=1)])
+    rest(shop, "order-43", [message("cancel")])
+    shop.admit("order-44")
+
+    assert set(ids(shop, "--approvals")) == {"refund-7", "refund-8"}
+    assert ids(shop, "--approvals", "refund") == []
+    assert "No execution matches" in shop.screen("list", "--approvals", "--failed").out
+
+
+def test_details_say_what_is_waited_for(shop: Shop, snapshot: SnapshotAssertion) -> None:
+    """Messages, children, a tag; who paused, and that a cancel was asked for."""
+    family(shop)
+    rest(shop, "refund-7", [message("decision")])
+    rest(shop, "render-1", [tagged("gpu")], needs=("gpu",))
+    rest(shop, "order-44", [end_of("charge-43")])
+    rest(shop, "order-45", [timer(NOON + MINUTE)])
+    rest(shop, "order-46", [timer(NOON + MINUTE)])
+    shop.storage.steering.pause(execution_id="order-45", by="ann")
+    shop.storage.steering.cancel("order-46")
+
+    assert shop.screen("list", "--sort", "admitted").out == snapshot
+
+
+def test_of_many_children_the_open_ones_are_counted(shop: Shop) -> None:
+    fan_out(shop, left=3)
+
+    assert "3 of 100 children" in shop.screen("list", "report", columns=100).out
+
+
+def test_children_are_listed_like_others_and_are_never_the_last(shop: Shop) -> None:
+    """`@last` is what somebody triggered."""
+    shop.admit("order-1")
+    shop.clock.advance(1)
+    fan_out(shop)
+    shop.clock.advance(1)
+
+    last = shop.ys("show", "@last")
+
+    assert ids(shop, "square", "--all").count("report-nov/sq-99") == 1
+    assert last.out.startswith("execution_id\treport-nov\n")

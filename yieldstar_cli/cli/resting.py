@@ -35,7 +35,7 @@ def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> Non
     for link in links if len(links) < FAN else shown(links)[0]:
         verdict.remedies += link.remedies
     _add_unread(verdict, facts, links)
-    _add_missing(verdict, facts)
+    _add_missing(verdict, facts, links)
 
 
 def _headline(facts: Facts, times: Times, links: list[Link]) -> str:
@@ -167,10 +167,12 @@ def _add_unread(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
     verdict.asides.append(f"{total:,} {word} unread in queues it does not wait on: {queues}{more}.")
 
 
-def _add_missing(verdict: Verdict, facts: Facts) -> None:
+def _add_missing(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
     if not facts.crew.alive:
         verdict.notes.append("No worker is running now; then one must be.")
-        verdict.remedies.append(f"Start one by then: {takers.start_line(facts)}")
+        # Where one with a tag must start, that one will do for the rest.
+        if not any(link.operation.tag for link in links):
+            verdict.remedies.append(f"Start one by then: {takers.start_line(facts)}")
         return
     notes, remedies = takers.missing(facts)
     if notes:
