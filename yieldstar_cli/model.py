@@ -535,6 +535,8 @@ class Claimed:
     #: The moment of the last resolution of all incarnations, or None.
     last_moment: int | None
     deaths: int
+    #: True while a request to cancel is there that no delivery has recorded (spec C6).
+    cancelling: bool = False
     #: The open operations as last recorded.
     waits: tuple[Wait, ...] = ()
 

@@ -8,7 +8,7 @@ those who have not loaded its module in `params_describe`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -184,13 +184,18 @@ def validate(type_: Any, value: object, place: str = "params") -> Any:
 def _checked(type_: Any, tree: dict[str, Any], place: str) -> Any:
     """The instance of `type_` that `tree` makes."""
     try:
-        _refuse_unknown(type_, type_info(type_), tree, place)
+        _refuse_unknown(type_, _known_info(type_), tree, place)
         made = codec.roomy(partial(msgspec.convert, dec_hook=_path_hook), tree, type_)
     except msgspec.ValidationError as error:
         raise does_not_fit(type_, tree, str(error), place) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise invalid(type_, place, str(error) or type(error).__name__) from None
     return _settled(type_, made, place)
+
+
+@lru_cache(maxsize=256)
+def _known_info(type_: Any) -> Any:
+    return type_info(type_)
 
 
 def _path_hook(wanted: Any, value: Any) -> Any:

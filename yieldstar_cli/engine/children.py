@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from yieldstar_cli import codec, params
@@ -261,6 +262,10 @@ def fitted(definition: Definition, value: object) -> str:
     Raises InvalidParams, InvalidExecutionEvent.
     """
     type_ = definition.params_type or params.NoParams
+    if type(value) is type_:
+        # What it is made of is checked as it is written; the slower way says what is wrong.
+        with suppress(UnserializableValue):
+            return codec.encode(value, type_, place="params")
     made = params.validate(type_, value)
     try:
         return codec.encode(made, type_, place="params")

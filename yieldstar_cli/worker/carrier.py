@@ -133,6 +133,8 @@ class Carrier:
             said=self._say_attempt,
         )
         self._committing = False
+        #: True while a suspension is being committed: it may be claimed again before we hear of it.
+        self.suspending = False
         self._timer: Cancellable | None = None
         self._status = claimed.status_value_json
         self._nudged = 0
@@ -156,8 +158,8 @@ class Carrier:
                 handle.errors = retry.errors
                 handle.retry_at = retry.retry_at
                 self.waiting.touch(handle)
-        # A first delivery finds nothing that was waited for, and nobody who asked to cancel.
-        self._looks.stale = self.claimed.delivery.token > 1
+        self.waiting.absorb()
+        self._looks.stale = self.claimed.cancelling or self.waiting.outside
         self.pump()
 
     def nudge(self, count: int) -> None:
@@ -301,6 +303,7 @@ class Carrier:
 
     def _commit(self, changes: Round) -> None:
         self._committing = True
+        self.suspending = isinstance(changes.outcome, Suspended)
         delivery = self.claimed.delivery
         self.host.writer.submit(
             lambda storage: storage.deliveries.record(delivery, changes),
@@ -310,7 +313,7 @@ class Carrier:
     def _committed(
         self, changes: Round, recorded: Recorded | None, error: BaseException | None
     ) -> None:
-        self._committing = False
+        self._committing = self.suspending = False
         if self.over:
             return
         if error is not None or recorded is None:

@@ -274,6 +274,11 @@ class Dispatcher:
 
     def _known(self, number: int, incarnation: int) -> int:
         """How much history a resident holds; called by the writer's thread, reads only."""
+        carrier = self._carriers.get(number)
+        if carrier is not None and carrier.suspending and self.limits.residents:
+            # It suspended earlier in this very batch: by the time of the reply it is a resident.
+            same = carrier.claimed.incarnation == incarnation
+            return carrier.driver.position if same else 0
         resident = self._residents.get(number)
         if resident is None or resident.incarnation != incarnation:
             return 0

@@ -81,6 +81,11 @@ class Waiting:
             if not others:
                 del self.queues[handle.queue]
 
+    @property
+    def outside(self) -> bool:
+        """True while something is awaited that others bring: a message, an execution's end."""
+        return bool(self.queues or self.children)
+
     def first_on(self, queue: str) -> MessageHandle[Any] | None:
         """Of the handles awaited on `queue` the one that began to wait first."""
         return min(self.queues.get(queue, ()), key=lambda h: h.await_seq, default=None)

@@ -35,7 +35,8 @@ UPDATE executions
 """
 _RETURNING = """
 RETURNING n, execution_id, token, covered_due_at, workflow_id, version, params, context,
-          incarnation, seed, started_at, status_value, operations, last_moment, deaths
+          incarnation, seed, started_at, status_value, operations, last_moment, deaths,
+          cancel_at IS NOT NULL AND NOT cancel_told
 """
 _NARROWED = """
    AND format <= :format
@@ -160,6 +161,7 @@ class ClaimRow(NamedTuple):
     operations: int
     last_moment: int | None
     deaths: int
+    cancelling: int
 
 
 class Claims:

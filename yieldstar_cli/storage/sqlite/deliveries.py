@@ -137,6 +137,7 @@ class SqliteDeliveries:
             operations=row.operations,
             last_moment=row.last_moment,
             deaths=row.deaths,
+            cancelling=bool(row.cancelling),
             waits=tuple(waits),
         )
 
