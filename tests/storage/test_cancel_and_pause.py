@@ -16,6 +16,7 @@ from yieldstar_cli.errors import (
     StaleDelivery,
 )
 from yieldstar_cli.model import (
+    Attempt,
     CancelledOutcome,
     CancelRequested,
     Completed,
@@ -59,9 +60,12 @@ def is_quiet(storage: SqliteStorage, execution_id: str, outcome: Outcome) -> boo
         record.needs,
         record.poisoned_at,
     )
+    marked = storage.db.rows(
+        "SELECT n FROM executions WHERE n = :n AND paused IS NOT NULL", {"n": record.number}
+    )
     waits = storage.reader.waits(record.number)
     retries = storage.db.rows("SELECT * FROM retries WHERE n = :n", {"n": record.number})
-    return (record.outcome, found, waits, retries) == (outcome, nothing, [], [])
+    return (record.outcome, found, marked, waits, retries) == (outcome, nothing, [], [], [])
 
 
 # --- cancel ---------------------------------------------------------------------------------
@@ -225,7 +229,10 @@ def test_a_cancellation_at_once_ends_what_nothing_else_could(
         for name in ("held", "poisoned", "paused", "tagged")
     )
     storage.executions.release(held, problem=("X", "y"), held=True)
-    storage.deliveries.record(paused, Round(outcome=Suspended(5)))
+    tried = Attempt("pay", "step", 1, 1, 2, "error", '"e"', 3)
+    wait = Wait("timer", "t", "1d", 5, 10**14, "waiting")
+    changes = Round(attempts=(tried,), waits=(wait,), outcome=Suspended(5))
+    storage.deliveries.record(paused, changes)
     storage.deliveries.record(tagged, Round(outcome=Suspended(5), needs=("gpu",)))
     storage.steering.pause(execution_id="paused", by="me")
     alone = new_worker(storage, clock.now_ms(), alone=True)
