@@ -17,10 +17,12 @@ import apsw
 import pytest
 
 from yieldstar_cli.clock import ManualClock
+from yieldstar_cli.model import Completed, Continued, Round, Start, Suspended, Wait
 from yieldstar_cli.storage.sqlite.connection import Durability
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 SECTOR = 512
+NEXT = Continued("2", 1)
 
 
 @dataclass
@@ -124,6 +126,86 @@ def recorded_run(path: Path, durability: Durability, count: int) -> tuple[Record
                 storage.db.rows("PRAGMA wal_checkpoint(PASSIVE)")
         storage.close()
     return recorder, setup
+
+
+def families_run(path: Path, count: int) -> tuple[Recorder, int]:
+    """`count` parents, one commit each: a start, the child's end, a switch, an end; checkpoints."""
+    with recording() as recorder:
+        storage = SqliteStorage(path, create=True, clock=ManualClock(), durability="full")
+        setup = len(recorder.operations)
+        for n in range(count):
+            parent = f"p{n}"
+            child = Start("c", 5, f"{parent}/c", "w", 1, "1")
+            waits = (Wait("child", "c", "", 5, None, "waiting", target=child.execution_id),)
+            storage.executions.admit(workflow_id="w", execution_id=parent)
+            rounds = (
+                Round(actions=(child,), waits=waits, outcome=Suspended()),
+                Round(outcome=Completed("1")),
+                Round(actions=(Start("d", 5, f"{parent}/d", "w", 1, "1"),), outcome=NEXT),
+                Round(outcome=Completed("2")),
+            )
+            for changes in rounds:
+                (delivery,) = storage.executions.claim_due(10**14, limit=1)
+                storage.deliveries.record(delivery, changes)
+                recorder.answer()
+            if n % 4 == 3:
+                storage.db.rows("PRAGMA wal_checkpoint(PASSIVE)")
+        storage.close()
+    return recorder, setup
+
+
+# What a commit writes stands together: (what would be torn, how it is found).
+TORN = {
+    "a start without its child": """
+        SELECT h.n FROM history AS h WHERE h.kind = 'start'
+           AND h.label NOT IN (SELECT execution_id FROM executions WHERE parent = h.n)
+    """,
+    "a child without its start": """
+        SELECT c.n FROM executions AS c WHERE c.parent IS NOT NULL
+           AND c.execution_id NOT IN (SELECT label FROM history WHERE n = c.parent)
+    """,
+    "an end that its parent does not know of": """
+        SELECT w.n FROM waits AS w JOIN executions AS t ON t.n = w.target_n
+          JOIN executions AS p ON p.n = w.n
+         WHERE (t.status = 'completed') <> (w.ready_at IS NOT NULL)
+            OR (w.ready_at IS NOT NULL AND p.due_at IS NULL AND p.claimed_by IS NULL)
+    """,
+    "half a switch": """
+        SELECT e.n FROM executions AS e WHERE e.parent IS NULL
+           AND e.incarnation - 1 <> (SELECT count(*) FROM incarnations AS i WHERE i.n = e.n)
+        UNION ALL
+        SELECT e.n FROM executions AS e WHERE e.incarnation > 1
+           AND (e.params <> '2' OR EXISTS (SELECT 1 FROM waits AS w WHERE w.n = e.n))
+    """,
+    "a linked child that outlived its parent": """
+        SELECT c.n FROM executions AS c JOIN executions AS p ON p.n = c.parent
+         WHERE p.status = 'completed' AND c.status NOT IN ('completed', 'cancelled')
+    """,
+}
+
+
+def test_a_power_cut_tears_no_family_apart(tmp_path: Path) -> None:
+    """cases 196, 234; B09; spec C2-C4, C7, E13: each commit is there as a whole or not at all."""
+    recorder, setup = families_run(tmp_path / "run.db", 12)
+    stood: set[int] = set()
+    for seed in range(150):
+        dice = random.Random(seed)
+        moment = dice.randrange(setup, len(recorder.operations) + 1)
+        files = image(recorder.operations[:moment], dice)
+        path = tmp_path / f"cut-{seed}.db"
+        path.write_bytes(files["main"])
+        Path(f"{path}-wal").write_bytes(files["wal"])
+
+        storage = SqliteStorage(path)
+        assert storage.db.rows("PRAGMA integrity_check") == [("ok",)]
+        for what, sql in TORN.items():
+            assert storage.db.rows(sql) == [], what
+        (acknowledged,) = storage.db.rows("SELECT count(*) FROM executions WHERE acked_token > 0")
+        stood.add(acknowledged[0])
+        storage.close()
+        path.unlink()
+
+    assert len(stood) > 10
 
 
 def lost_in_cuts(folder: Path, durability: Durability, seeds: int) -> int:
