@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +16,8 @@ import pytest
 
 from yieldstar_cli.engine.catalog import to_module_infos
 from yieldstar_cli.engine.registry import Registry, load_directory
-from yieldstar_cli.testing import run
+from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.testing import Bench, run
 
 EXAMPLES = Path(__file__).parents[1] / "workflows"
 
@@ -37,10 +44,15 @@ def test_all_examples_load(registry: Registry):
     assert sorted(name for name, _ in registry.definitions) == [
         "await-parcel",
         "backup-shop",
+        "build",
         "charge-order",
         "convert-price",
         "count-steps",
+        "monthly-report",
         "quote",
+        "refund",
+        "shop-report",
+        "supervisor",
     ]
 
 
@@ -50,7 +62,7 @@ def test_all_examples_can_be_checked_without_loading_them(registry: Registry):
 
     infos = [info for module in to_module_infos(registry) for info in module.workflows]
 
-    assert len(infos) == 6
+    assert len(infos) == 11
     for info in infos:
         assert not opaque(info.params_description)
         assert info.doc
@@ -166,3 +178,205 @@ def test_a_file_is_backed_up(registry: Registry, tmp_path: Path):
     assert done.result == 5
     assert target.read_text() == "goods"
     assert [entry.step_key for entry in done.history] == ["backup-shop"]
+
+
+# --- an approval ---------------------------------------------------------------------------------
+
+
+def test_a_refund_is_paid_once_somebody_approves_it(registry: Registry):
+    """spec M1, O4: the decision wins over the reminder; nothing is paid before it."""
+    refund = module(registry, "refund")
+    yes = refund.Decision(ok=True, by="ann")
+
+    done = run(refund.refund, refund.Refund(7, 1250), messages={"decision": yes})
+
+    assert done.result == "approved by ann"
+    assert done.calls == (("ask-approvers", 1), ("pay-back", 1))
+
+
+def test_a_refund_that_is_rejected_is_not_paid(registry: Registry):
+    """What `ys reject` sends ends it."""
+    refund = module(registry, "refund")
+    no = {"ok": False, "by": "bob", "note": "twice this month"}
+
+    done = run(refund.refund, refund.Refund(7, 1250), messages={"decision": no})
+
+    assert done.result == "rejected by bob"
+    assert done.calls == (("ask-approvers", 1),)
+
+
+def test_a_refund_nobody_answers_is_asked_for_three_times_and_expires(registry: Registry):
+    """A day after each question; a crash meanwhile asks nothing again."""
+    refund = module(registry, "refund")
+
+    done = run(refund.refund, refund.Refund(7, 1250), crash_after="ask-approvers#2")
+
+    assert done.result == "expired"
+    assert [key for key, _ in done.calls] == ["ask-approvers", "ask-approvers#2", "ask-approvers#3"]
+    assert done.record.updated_at - done.record.admitted_at >= 3 * 86_400_000
+
+
+def test_an_answer_to_the_reminder_is_heard_at_once(registry: Registry):
+    """spec M4, O4: the handle that lost to a timer is awaited again and takes the message."""
+    refund = module(registry, "refund")
+
+    with Bench(refund.refund) as bench:
+        bench.admit("refund", {"order": 7, "cents": 1250}, execution_id="refund-7")
+        began = bench.clock.now_ms()
+        bench.run_to(began + 36 * 3_600_000)
+        answer = bench.send("refund-7", "decision", refund.Decision(ok=True, by="ann"))
+        bench.run_to(bench.clock.now_ms())
+
+        done = bench.result("refund-7")
+    assert answer == "delivered"
+    assert done.result == "approved by ann"
+    assert done.record.updated_at == began + 36 * 3_600_000
+    assert [key for key, _ in done.calls] == ["ask-approvers", "ask-approvers#2", "pay-back"]
+
+
+# --- a fan-out -----------------------------------------------------------------------------------
+
+
+def test_a_report_has_every_shop_and_names_the_one_that_failed(registry: Registry):
+    """spec C4, operations: map with errors="keep"."""
+    monthly = module(registry, "monthly_report")
+
+    done = run(monthly.monthly_report, monthly.Month("2026-05", shops=8))
+
+    assert done.result.cents == 7 * (600 + 7)
+    assert done.result.missing == [
+        "test/shop-7 failed: BooksAreLocked: the books of shop-7 are locked"
+    ]
+
+
+def test_a_report_of_many_shops_has_ten_of_them_open_at_once(registry: Registry):
+    """spec, operations: a window of `limit` children, each of them once in spite of a crash."""
+    monthly = module(registry, "monthly_report")
+
+    with Bench(monthly.monthly_report, monthly.shop_report, duration=lambda call: 1_000) as bench:
+        bench.admit("monthly-report", {"month": "2026-05", "shops": 35}, execution_id="may")
+        report = bench.record("may").number
+        most = 0
+
+        def ended(enough: int) -> bool:
+            nonlocal most
+            states = Counter(one.status.terminal for one in bench.storage.family.children(report))
+            most = max(most, states[False])
+            return states[True] >= enough
+
+        bench.run(until=lambda: ended(17))
+        bench.crash()
+        bench.run(until=lambda: ended(35))
+        bench.run()
+
+        done = bench.result("may")
+        children = bench.storage.family.children(report)
+    assert len(done.result.missing) == 1
+    assert most == 10
+    assert [child.execution_id for child in children] == [f"may/shop-{n}" for n in range(1, 36)]
+
+
+# --- a controller --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fast_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: the supervisor's life is 30,000 commits."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="ys-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+class Farm:
+    """The supervisor under a random life: what it was asked for, and what must come of it."""
+
+    def __init__(self, bench: Bench, supervisor: ModuleType, seed: int) -> None:
+        self.bench = bench
+        self.words = supervisor
+        self.chance = random.Random(seed)
+        #: Each build asked for, and how it must end.
+        self.asked: dict[str, str] = {}
+        #: The moment at which those that take too long must be stopped.
+        self.limits: dict[str, int] = {}
+        self._stoppable: list[str] = []
+        bench.admit("supervisor", execution_id="farm")
+        # Nobody runs it: its messages stay, for the test to read.
+        bench.admit("desk", execution_id="desk")
+
+    def rounds(self) -> int:
+        """How many rounds the supervisor has had so far."""
+        text = self.bench.record("farm").status_value_json
+        return 0 if text is None else json.loads(text)["rounds"]
+
+    def ask(self) -> None:
+        """Send one command: mostly a start, now and then a stop or what is no command."""
+        draw = self.chance.random()
+        if draw < 0.02:
+            self.bench.send("farm", "commands", {"do": "dance"})
+        elif draw < 0.45 and self._stoppable:
+            # It runs for an hour, so it is certain how it ends.
+            self.bench.send("farm", "commands", self.words.Command("stop", self._stoppable.pop()))
+        elif draw < 0.5:
+            self.bench.send("farm", "commands", self.words.Command("stop", "no such build"))
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        kind = self.chance.choice(("quick", "quick", "broken", "late", "long"))
+        name = f"{kind}-{len(self.asked)}" + ("!" if kind == "broken" else "")
+        takes = {"late": 9.0, "long": 3_600.0}.get(kind, self.chance.choice((0.0, 1.0, 2.5)))
+        within = 7_200.0 if kind == "long" else 3.0
+        self.bench.send(
+            "farm", "commands", self.words.Command("start", name, takes, within, tell="desk")
+        )
+        self.asked[name] = {"quick": "built", "broken": "broken"}.get(kind, "stopped")
+        if kind == "long":
+            self._stoppable.insert(0, name)
+        if kind == "late":
+            self.limits[name] = self.bench.clock.now_ms() + 3_000
+
+    def told(self) -> list[tuple[str, str]]:
+        """What the desk was told: each build and how it ended."""
+        sent = [json.loads(one.value) for one in self.bench.storage.inbox.messages("desk")]
+        return [(one["build"], one["how"]) for one in sent]
+
+    def builds(self) -> dict[str, ExecutionRecord]:
+        """The record of each build that was ever started."""
+        found = self.bench.storage.reader.find(workflow_id="build", limit=None)
+        named = {json.loads(one.params_json)["build"]: one for one in found}
+        assert len(named) == len(found), "a build was started twice"
+        return named
+
+
+def test_a_supervisor_lives_ten_thousand_rounds_and_forgets_nothing(
+    registry: Registry, fast_folder: Path
+):
+    """spec C1-C7, M1-M4, O4: commands, children and deadlines over incarnations and crashes."""
+    words = module(registry, "supervisor")
+    rests: list[int] = []
+    with Bench(words.supervisor, words.build, path=fast_folder / "ys.db") as bench:
+        farm = Farm(bench, words, seed=7)
+
+        while farm.rounds() < 10_000:
+            for _ in range(farm.chance.choice((1, 2, 3, 40))):
+                farm.ask()
+            bench.run_to(bench.clock.now_ms() + farm.chance.choice((0, 500, 1_000, 4_000)))
+            rests.append(len(bench.history("farm")))
+            if farm.chance.random() < 0.02:
+                bench.crash()
+        bench.send("farm", "commands", words.Command("close"))
+        bench.run()
+
+        done, told, builds = bench.result("farm"), dict(farm.told()), farm.builds()
+        first = bench.storage.reader.history(done.record.number, 1)
+    assert done.result.rounds > 10_000
+    assert done.record.incarnation > 100
+    assert max(rests) < words.LARGE + 2 * 32  # what one batch of commands can add
+    assert first == []
+    assert set(builds) == set(told) == set(farm.asked)
+    assert {name: how.partition(":")[0] for name, how in told.items()} == {
+        name: f"{name} is built" if how == "built" else how for name, how in farm.asked.items()
+    }
+    assert {name: builds[name].updated_at for name in farm.limits} == farm.limits
