@@ -146,10 +146,17 @@ def invalid_message(queue: str, reason: str) -> str:
     )
 
 
+_MARK = f'"{codec.MARK}"'
+_LONE_MARK = f"[{_MARK}]"
+
+
 def joined(texts: Sequence[str]) -> str:
     """A batch of messages as one list, as the codec writes lists."""
-    begins = f'["{codec.MARK}","list",' if texts[0] == f'"{codec.MARK}"' else "["
-    return f"{begins}{','.join(texts)}]"
+    if texts[0] == _MARK or any(_LONE_MARK in text for text in texts):
+        # Beside others it would be read as a tag of the codec, so they are written as one value.
+        room = sum(len(text.encode()) for text in texts) * 4 + codec.MAX_VALUE
+        return codec.encode([codec.decode(text) for text in texts], limit=room)
+    return f"[{','.join(texts)}]"
 
 
 def ended(handle: ExecutionHandle[Any], outcome: TerminalOutcome | None) -> tuple[bool, str]:
