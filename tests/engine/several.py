@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from yieldstar_cli.clock import ManualClock
@@ -26,8 +26,14 @@ def send(
     **more: Any,
 ) -> str:
     """Send a message from outside, as `ys send` does."""
-    text = json.dumps(value)
+    text = json.dumps(value, separators=(",", ":"))
     return str(bench.storage.inbox.send(execution_id, queue, text, ttl_ms=ttl_ms, **more))
+
+
+def send_all(bench: Bench, execution_id: str, queue: str, values: Iterable[Any]) -> list[str]:
+    """Send many messages from outside, in one commit; what each sender was told."""
+    with bench.storage.atomic():
+        return [send(bench, execution_id, queue, value) for value in values]
 
 
 def status(bench: Bench, execution_id: str) -> str | None:
