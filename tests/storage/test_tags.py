@@ -122,7 +122,7 @@ def test_claims_by_tag_and_others_come_oldest_first_and_once(
     storage: SqliteStorage, clock: ManualClock, worker: int
 ) -> None:
     """spec E7: what is due anyway and by its tag is one claim, and a limit counts all."""
-    for name in ("tagged", "both", "plain"):
+    for name in ("both", "tagged", "plain"):
         admit(storage, name)
         delivery = claim_one(storage, clock.now_ms(), worker, only=name)
         wanted = () if name == "plain" else ("gpu",)
@@ -132,23 +132,25 @@ def test_claims_by_tag_and_others_come_oldest_first_and_once(
     first = claim(storage, clock.now_ms(), worker, tags=("gpu",), limit=2)
     rest = claim(storage, clock.now_ms(), worker, tags=("gpu",))
 
-    assert (ids(first), ids(rest)) == (["tagged", "both"], ["plain"])
+    assert (ids(first), ids(rest)) == (["both", "tagged"], ["plain"])
 
 
 def test_a_lapsed_lease_and_a_need_are_claimed_together(
     storage: SqliteStorage, clock: ManualClock, worker: int, delivery: Delivery
 ) -> None:
-    """spec E7, L2: whatever is due, in one order."""
+    """spec E7, L2: whatever is due, each once and in one order."""
     needs(storage, delivery, "gpu")
-    admit(storage, "b")
-    claim_one(storage, clock.now_ms(), worker)
-    admit(storage, "c")
+    for name in ("b", "c", "d"):
+        admit(storage, name)
+    claim_one(storage, clock.now_ms(), worker, only="b")
+    both = claim_one(storage, clock.now_ms(), worker, only="c")
+    needs(storage, both, "gpu", due_at=clock.now_ms())
     clock.advance(10**6)
     later = new_worker(storage, clock.now_ms())
 
     found = claim(storage, clock.now_ms(), later, tags=("gpu",))
 
-    assert ids(found) == ["a", "b", "c"]
+    assert ids(found) == ["a", "b", "c", "d"]
 
 
 def test_what_is_held_or_suspect_is_not_claimed_by_its_tag(
