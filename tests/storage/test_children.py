@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -580,3 +581,39 @@ def test_how_another_execution_stands_can_be_looked_up(
 
     assert before == {CHILD: ("admitted", None), "nobody": None, "\ud800": None}
     assert after == {**before, CHILD: ("completed", Completed("3"))}
+
+
+def test_a_look_sees_one_moment_of_the_file(
+    db_path: Path, storage: SqliteStorage, clock: ManualClock, worker: int, parent: Delivery
+) -> None:
+    """spec O6: of a message and a later end it never sees the end alone."""
+    storage.deliveries.record(parent, Round(actions=(start(),), waits=(awaits(),)))
+    child = claim_one(storage, clock.now_ms(), worker)
+    other = SqliteStorage(db_path, clock=clock)
+
+    def meanwhile(_cursor: object, sql: str, _bindings: object) -> bool:
+        if "waits_ready" in sql:
+            storage.db.connection.exec_trace = None
+            other.inbox.send("p", "q", "1", ttl_ms=9)
+            other.deliveries.record(child, Round(outcome=Completed("1")))
+        return True
+
+    storage.db.connection.exec_trace = meanwhile
+    before = storage.deliveries.look(parent, queues={"q": (0, 1)})
+    after = storage.deliveries.look(parent, queues={"q": (0, 1)})
+    other.close()
+
+    assert (len(before.arrived), len(before.ended)) == (0, 0)
+    assert (len(after.arrived), len(after.ended)) == (1, 1)
+
+
+def test_a_look_within_a_transaction_shares_its_view(
+    storage: SqliteStorage, clock: ManualClock, worker: int, parent: Delivery
+) -> None:
+    """spec R4: also of what that transaction has written so far; and it goes on afterwards."""
+    with storage.atomic():
+        storage.deliveries.record(parent, Round(waits=(awaits("gone"),)))
+        assert [e.execution_id for e in looked(storage, parent).ended] == ["gone"]
+        storage.deliveries.record(parent, Round(entries=(entry(0),)))
+
+    assert storage.reader.history(parent.number, 1) == [entry(0)]
