@@ -153,7 +153,8 @@ class LostDelivery:
     worker: str
     started_at: int
     ended_at: int
-    #: "died", "lease ended", "released", "handed back", or the code of a problem.
+    #: "died", "lease ended", "released", "handed back", "cancelled" (at once, from outside),
+    #: or the code of a problem.
     how: str
 
 
