@@ -221,7 +221,7 @@ def test_an_answer_to_the_reminder_is_heard_at_once(registry: Registry):
     refund = module(registry, "refund")
 
     with Bench(refund.refund) as bench:
-        bench.admit("refund", {"order": 7, "cents": 1250}, execution_id="refund-7")
+        bench.admit(refund.refund, refund.Refund(7, 1250), execution_id="refund-7")
         began = bench.clock.now_ms()
         bench.run_to(began + 36 * 3_600_000)
         answer = bench.send("refund-7", "decision", refund.Decision(ok=True, by="ann"))

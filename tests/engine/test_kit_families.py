@@ -149,7 +149,7 @@ def test_a_bench_sends_and_cancels_while_it_stands_still():
     """spec M1, C6: as `ys send` and `ys cancel` do."""
     with Bench(listener) as bench:
         early = bench.send("ear", "words", Word("early"))
-        bench.admit("listener", {"words": 2}, execution_id="ear")
+        bench.admit(listener, {"words": 2}, execution_id="ear")
         bench.run()
         sent = bench.send("ear", "words", Word("late"), idempotency_key="once")
         again = bench.send("ear", "words", Word("late"), idempotency_key="once")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from yieldstar_cli import clock as clocks
-from yieldstar_cli.checking import by_object
+from yieldstar_cli.checking import Target, by_object
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.engine.messaging import TTL, encoded_message
@@ -81,18 +81,19 @@ class Bench:
 
     def admit(
         self,
-        workflow_id: str,
+        workflow: Workflow[..., Any] | str,
         params: object = None,
         *,
         execution_id: str | None = None,
         **more: Any,
     ) -> ExecutionRecord:
-        """Admit one execution, as `Runtime.trigger` does."""
+        """Admit one execution, as `Runtime.trigger` does; by name, params are taken as they are."""
+        target = Target(workflow) if isinstance(workflow, str) else by_object(workflow)
         return self.storage.executions.admit(
-            workflow_id=workflow_id,
-            params={} if params is None else params,
+            workflow_id=target.workflow_id,
+            params=target.fit(params),
             execution_id=execution_id,
-            **more,
+            **{"version": target.version, **more},
         )
 
     def send(
@@ -250,15 +251,8 @@ def run(
         if clock != "skip":
             raise YieldstarError(f"clock is 'skip' or a ManualClock, not {clock!r}")
         clock = ManualClock()
-    definition = workflow.definition
     with Bench(*of_its_family(workflow, workflows), fakes=fakes, clock=clock) as bench:
-        bench.admit(
-            definition.workflow_id,
-            by_object(workflow).fit(params),
-            execution_id=execution_id,
-            context=context,
-            version=definition.version,
-        )
+        bench.admit(workflow, params, execution_id=execution_id, context=context)
         for queue, values in (messages or {}).items():
             for value in values if isinstance(values, list) else [values]:
                 bench.send(execution_id, queue, value)
