@@ -129,6 +129,8 @@ class Waiting:
 
     def next_moment(self, tries: Tries) -> int | None:
         """The earliest moment among what is awaited now, retry pauses included, or None."""
+        # What a cancel led to is awaited since then, and nobody has taken note of it yet.
+        self.absorb()
         moments = [
             handle.retry_at
             for handle in self._driver.performing
