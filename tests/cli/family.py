@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tests.cli.conftest import MINUTE, NOON, Shop
 from yieldstar_cli.failures import encode_error
@@ -39,7 +40,7 @@ def rest(
     *,
     starts: Sequence[str] = (),
     workflow_id: str = "charge-order",
-    **words: object,
+    **words: Any,
 ) -> None:
     """A delivery that starts children (IDs, of `square`) and suspends with these waits."""
     if shop.storage.executions.get(execution_id) is None:

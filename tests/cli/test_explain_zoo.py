@@ -239,6 +239,23 @@ def state_shapes() -> Iterator[Shape]:
         "paused, cancel asked", TIMER, ("asked to cancel", "--now"), "stuck", after=pause_and_cancel
     )
     yield Shape("cancel asked", TIMER, ("Its next delivery tells",), after=cancel)
+    yield Shape(
+        "cleaning up", {"on": "clean"}, ("Its function knows", "the sleep of 5m"),
+        after=cancel_and_settle,
+    )  # fmt: skip
+    yield Shape(
+        "child without code", {"on": "child", "of": "stroll", "id": "b", "plan": TIMER},
+        ("child b: admitted", "No live worker has loaded stroll"), "stuck",
+    )  # fmt: skip
+    yield Shape(
+        "child with a tag", {"on": "child", "of": "tagged-walk", "id": "b", "plan": TIMER},
+        ("asks for workers with the tag gpu",), "stuck", before=ask_for_tags,
+    )  # fmt: skip
+    yield Shape(
+        "child's workflow paused", {"on": "child", "id": "b", "plan": TIMER},
+        ("child b", "the workflow walk is paused"), "stuck", workflow="stroll",
+        before=lambda world: world.hire(stroll), after=pause_walk,
+    )  # fmt: skip
     yield Shape("never a worker", TIMER, ("No worker has run",), "stuck", hired=False)
     yield Shape("no worker any more", TIMER, ("No worker is running now",), after=fire)
     yield Shape("message, no worker", message, ("then one must be",), after=fire)
@@ -345,6 +362,7 @@ def test_what_is_said_is_what_happens(
 ) -> None:
     """spec E5, E6, E14, O5, R11, C6, L5, M4: what would wake it, when, and what to type."""
     maker = Maker(tmp_path, monkeypatch, made)
+
     told = maker.world(shape).explain("a")
 
     for words in shape.says:
@@ -369,8 +387,10 @@ def ways(told: Told) -> list[str]:
 def follow_advice(world: World, way: str) -> None:
     """Do the one thing named, then whatever is said next, until the execution moves."""
     before = world.state("a")
+    said = ""
     for _ in range(ROUNDS):
         told = world.explain("a")
+        said = told.text
         chosen = [way] if way in ways(told) else ways(told)
         nothing_moves(world, told)
         for step in chosen:
@@ -381,7 +401,7 @@ def follow_advice(world: World, way: str) -> None:
         world.settle()
         if world.state("a") != before:
             return
-    raise AssertionError(f"{way} does not move it: {told.text}")
+    raise AssertionError(f"{way} does not move it: {said}")
 
 
 def nothing_moves(world: World, told: Told) -> None:

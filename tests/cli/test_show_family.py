@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.conftest import MINUTE, NOON, Shop
@@ -275,3 +276,28 @@ def test_words_that_do_not_fit_a_tree_are_refused(shop: Shop) -> None:
     assert shop.ys("show", "a", "--tree", "--result").code == 2
     assert shop.ys("show", "a", "--tree", "--incarnation", "1").code == 2
     assert shop.ys("show", "a", "--depth", "3").code == 2
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 120])
+def test_pictures_fit_whatever_width_there_is(shop: Shop, columns: int) -> None:
+    """case 105: also where only ASCII can be shown."""
+    fan_out(shop, left=7)
+    rest(shop, "report-nov/sq-99", [end_of("leaf")], starts=["leaf" * 20])
+    rest(shop, "report-nov/sq-98", [message("a queue with a long name" * 3)])
+
+    for words in (("show", "report-nov", "--tree"), ("list",)):
+        lines = shop.screen(*words, columns=columns).out.splitlines()
+        assert max(map(len, lines)) <= columns, words
+
+
+def test_a_tree_is_drawn_in_ascii_where_nothing_else_can_be(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fan_out(shop, left=3)
+    monkeypatch.setenv("YS_ASCII", "1")
+
+    out = shop.screen("show", "report-nov", "--tree").out
+
+    assert out.isascii()
+    assert "|- + 96 x square" in out
+    assert "`- o report-nov/sq-99" in out

@@ -12,6 +12,7 @@ from yieldstar_cli import RetryPolicy, Step, workflow
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.this_step import this_step
+from yieldstar_cli.errors import Cancelled
 from yieldstar_cli.storage.sqlite.writer import InlineWriter
 from yieldstar_cli.testing.kit import Bench
 from yieldstar_cli.worker.dispatcher import Dispatcher
@@ -52,7 +53,8 @@ async def follow(step: Step, plan: Plan) -> None:
         case "tag":
             await step.using(tag="gpu").run(work)
         case "child":
-            await step.child("walk", {"plan": plan["plan"]}, id=plan.get("id"))
+            name = plan.get("of", "walk")
+            await step.child(name, {"plan": plan["plan"]}, id=plan.get("id"))
         case "attach":
             await step.attach(plan["id"])
         case "fan":
@@ -65,6 +67,12 @@ async def follow(step: Step, plan: Plan) -> None:
             await step.continue_as({"plan": plan})
         case "again":
             await follow(step, plan["plan"])
+        case "clean":
+            try:
+                await step.sleep("10m")
+            except Cancelled:
+                await step.sleep("5m")
+                raise
         case "nothing":
             pass
 

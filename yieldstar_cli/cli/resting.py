@@ -96,8 +96,9 @@ def fan_words(facts: Facts, links: list[Link]) -> str | None:
         return None
     if len(links) < FAN and facts.children <= len(links):
         return None
-    mine = sum(link.name.startswith("child ") for link in links)
-    if mine == len(links) and facts.children >= mine:
+    # Of very many not all were looked at; those that were speak for them.
+    mine = all(link.name.startswith("child ") for link in links if link.awaited is not None)
+    if mine and facts.children >= len(links):
         return f"{len(links):,} of {facts.children:,} children"
     return f"{len(links):,} executions"
 

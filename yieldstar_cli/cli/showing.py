@@ -10,10 +10,10 @@ from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.following import follow
+from yieldstar_cli.cli.links import DECISION
 from yieldstar_cli.cli.render import document, safe, values
 from yieldstar_cli.cli.steering_words import resume_line
 from yieldstar_cli.cli.steps import operations
-from yieldstar_cli.cli.treeing import print_tree, tree_picture
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.clock import rfc3339
@@ -43,6 +43,8 @@ class Wish:
 def print_picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> None:
     """Print the execution as stdout asks for it."""
     if wish.tree and not call.drawn:
+        from yieldstar_cli.cli.treeing import print_tree
+
         print_tree(call, storage, facts, depth=wish.depth)
     elif call.settings.json:
         found = documents.full_document(facts)
@@ -62,6 +64,8 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
 
     look, times = call.look, call.times
     if wish.tree:
+        from yieldstar_cli.cli.treeing import tree_picture
+
         return tree_picture(call, storage, facts, depth=wish.depth)
     if wish.history:
         return history_lines(facts, reveal=wish.reveal, look=look, times=times)
@@ -87,6 +91,8 @@ def _next(facts: Facts) -> list[str]:
         return [f"ys show {name} --history"]
     if record.paused is not None:
         return [f"ys explain {name}", resume_line(record.paused, record.execution_id)]
+    if any(wait.queue == DECISION for wait in facts.waits):
+        return [f"ys approve {name}", f"ys reject {name}", f"ys explain {name}"]
     stuck = record.held is not None or record.poisoned_at is not None
     return [f"ys explain {name}", f"ys wake {name}" if stuck else f"ys wait {name}"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from statistics import median
 
 from yieldstar_cli.cli.brief import Brief
 from yieldstar_cli.cli.facts import Facts
@@ -39,8 +38,8 @@ class Group:
 
     @property
     def median_ms(self) -> int:
-        """Of those that were looked at."""
-        return round(median(_took(record) for record in self.looked_at))
+        """Of those that were looked at; the lower one of two in the middle."""
+        return sorted(map(_took, self.looked_at))[(len(self.looked_at) - 1) // 2]
 
     @property
     def slowest(self) -> ExecutionRecord:

@@ -17,12 +17,14 @@ _NARROWEST = 12
 def tree_lines(root: Node, headline: str, look: Look) -> list[str]:
     """The tree, within the terminal's width; `headline` says how the first one stands."""
     record = root.record
-    name = look.paint("strong", safe.visible(record.execution_id))
-    status = look.status(str(record.status))
-    words = f"{safe.visible(record.execution_id)}   {safe.visible(record.workflow_id)}   "
-    used = safe.cells(words) + 2 + len(record.status) + 3
-    rest = look.clip(safe.visible(headline), max(1, look.width - 1 - used))
-    first = f"{name}   {safe.visible(record.workflow_id)}   {status}   {rest}".rstrip()
+    name = safe.visible(record.execution_id)
+    plain = f"{look.g(STATUS_GLYPHS[record.status])} {record.status}"
+    before = f"{name}   {safe.visible(record.workflow_id)}   "
+    first = look.clip(f"{before}{plain}   {safe.visible(headline)}".rstrip(), look.width - 1)
+    if first.startswith(before + plain):
+        rest = first[len(before) + len(plain) :]
+        painted = look.paint("strong", name) + before[len(name) :]
+        first = f"{painted}{look.status(str(record.status))}{rest}"
     if not root.groups and not root.nodes and not root.hidden:
         return [first, "  no children"]
     return [first, *_below(root, "", look)]
