@@ -6,14 +6,16 @@ waking it does. Where one thing is not enough (two pauses), what is said next is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.cli.conftest import MINUTE, NOON, Shop
-from tests.cli.zoo import DAY, EVERYTHING, Plan, Shape, Told, World, stroll, walk, walk_3
+from tests.cli.zoo import DAY, EVERYTHING, Plan, Shape, Told, World, nothing, stroll, walk, walk_3
 from yieldstar_cli.model import Delivery, Suspended
 
 #: More rounds of advice than this lead nowhere.
@@ -393,15 +395,20 @@ def follow_advice(world: World, way: str) -> None:
         said = told.text
         chosen = [way] if way in ways(told) else ways(told)
         nothing_moves(world, told)
-        for step in chosen:
-            if step != "the moment":
-                world.act(step)
-        if told.earliest_at is not None and "the moment" in chosen:
-            world.pass_until(max(told.earliest_at, world.clock.now_ms()))
-        world.settle()
+        take_advice(world, told, chosen)
         if world.state("a") != before:
             return
     raise AssertionError(f"{way} does not move it: {said}")
+
+
+def take_advice(world: World, told: Told, chosen: list[str]) -> None:
+    """Type the commands chosen, let the moment pass if it is among them, let the workers work."""
+    for step in chosen:
+        if step != "the moment":
+            world.act(step)
+    if told.earliest_at is not None and "the moment" in chosen:
+        world.pass_until(max(told.earliest_at, world.clock.now_ms()))
+    world.settle()
 
 
 def nothing_moves(world: World, told: Told) -> None:
@@ -422,3 +429,52 @@ def test_there_are_enough_shapes() -> None:
 def test_the_workers_of_the_zoo_say_what_they_have() -> None:
     """A worker leaves out what asks for a tag that it lacks."""
     assert {one.definition.workflow_id for one in EVERYTHING} == {"walk", "stroll", "tagged-walk"}
+
+
+# --- anything behind anything ---------------------------------------------------------------------
+
+SIMPLE = st.sampled_from([plan for plan, _, _ in LEAVES.values()])
+
+
+def composed(inner: st.SearchStrategy[Plan]) -> st.SearchStrategy[Plan]:
+    """Something that waits for what `inner` makes."""
+    several = st.lists(inner, min_size=1, max_size=3)
+    return st.one_of(
+        inner.map(lambda plan: {"on": "child", "plan": plan}),
+        inner.map(lambda plan: {"on": "again", "plan": plan}),
+        several.map(lambda plans: {"on": "race", "of": plans}),
+        several.map(lambda plans: {"on": "all", "of": plans}),
+        several.map(lambda plans: {"on": "fan", "of": plans}),
+    )
+
+
+PLANS = st.recursive(SIMPLE, composed, max_leaves=5)
+WHAT_HAPPENS = st.sampled_from([nothing, fire, pause_it, pause_walk, pause_all, hold, hold_a_while])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(plan=PLANS, happens=WHAT_HAPPENS)
+def test_whoever_follows_the_advice_comes_to_the_end(
+    plan: Plan,
+    happens: Callable[[World], None],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """spec E5, C1, M4: nothing moves before the moment named; in the end everything has ended."""
+    shape = Shape("any", plan, (), after=happens)
+    worlds: list[World] = []
+    maker = Maker(tmp_path_factory.mktemp("zoo"), monkeypatch, worlds)
+    world = maker.world(shape)
+    try:
+        for _ in range(60):
+            told = world.explain("a")
+            if told.status == "completed":
+                return
+            nothing_moves(world, told)
+            # Who has said yes does not say no.
+            yes = [way for way in ways(told) if not way.startswith("ys reject")]
+            take_advice(world, told, yes)
+        raise AssertionError(f"no end: {world.explain('a').text}")
+    finally:
+        world.close()
+        world.shop.close()

@@ -37,8 +37,8 @@ def ready() -> bool:
     return this_step().attempt > 1
 
 
-async def follow(step: Step, plan: Plan) -> None:
-    """Wait for what `plan` says."""
+async def follow(step: Step, plan: Plan, *, branch: bool = False) -> None:
+    """Wait for what `plan` says; a branch does not continue as new."""
     match plan["on"]:
         case "timer":
             await step.sleep(plan.get("span", "10m"))
@@ -60,13 +60,13 @@ async def follow(step: Step, plan: Plan) -> None:
         case "fan":
             await step.map("walk", [{"plan": part} for part in plan["of"]])
         case "race":
-            await step.select(*[step.spawn(follow(step, part)) for part in plan["of"]])
+            await step.select(*[step.spawn(follow(step, part, branch=True)) for part in plan["of"]])
         case "all":
-            await step.all([follow(step, part) for part in plan["of"]])
-        case "again" if step.event.incarnation == 1:
+            await step.all([follow(step, part, branch=True) for part in plan["of"]])
+        case "again" if step.event.incarnation == 1 and not branch:
             await step.continue_as({"plan": plan})
         case "again":
-            await follow(step, plan["plan"])
+            await follow(step, plan["plan"], branch=branch)
         case "clean":
             try:
                 await step.sleep("10m")
