@@ -602,6 +602,22 @@ def _kill(bench: Bench) -> None:
     bench.points.reset()
 
 
+def test_a_thousand_questions_at_once_are_all_answered() -> None:
+    """spec operations, R4: however many one round takes; each takes its own message."""
+
+    @workflow
+    async def w(step: Step) -> list[int | None]:
+        return await step.all([step.try_message("q", int) for _ in range(1_200)])
+
+    with Bench(w) as bench:
+        bench.admit("w", execution_id="x")
+        send_all(bench, "x", "q", range(1_000))
+        bench.run()
+
+        assert bench.result("x").result == [*range(1_000), *[None] * 200]
+        assert bench.record("x").deliveries == 1
+
+
 def test_trying_takes_what_does_not_fit_and_raises() -> None:
     """spec M2: as awaiting does."""
 

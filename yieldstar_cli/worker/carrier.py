@@ -194,7 +194,8 @@ class Carrier:
             # What went out at the end and is too much for one commit goes ahead of it.
             outcome = self._terminal() if len(driver.actions) <= ACTIONS_AT_ONCE else None
         elif not self._tries.running and not driver.actions:
-            if self._startable(now):
+            if self._startable(now) or self._looks.asked:
+                # A question that is open is answered by the next look, here or elsewhere.
                 release = self._leaving
             elif self._pressed:
                 release = True

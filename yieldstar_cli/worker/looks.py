@@ -90,7 +90,7 @@ class Looks:
             wanted[queue] = max(AHEAD, sum(handle.most for handle in handles))
         for ask in asks:
             if ask.kind is Kind.TRY_MESSAGE:
-                wanted.setdefault(ask.queue, 1)
+                wanted[ask.queue] = wanted.get(ask.queue, 0) + 1
         for queue in list(wanted):
             wanted[queue] -= len(self.arrived.get(queue, ()))
             if wanted[queue] <= 0:
