@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pexpect
 import pyte
 import pytest
@@ -41,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/commands.md", "tests/README.md"),
+    *("docs/commands.md", "docs/waiting.md", "tests/README.md"),
 )
 COLUMNS = 80
 
@@ -306,18 +307,49 @@ RESULTS: Mapping[str, tuple[Mapping[str, object], object]] = {
     "patient_quote": ({"item": "pen", "supplier": "a"}, 301),
     "careful_quote": ({"item": "pen"}, [309, 307]),
     "backup_list": ({}, 2),
+    "charge_or_cancel": ({"order": 7}, "charged"),
+    "rent_van": ({"days": 2}, "van-2"),
+}
+
+#: The same for the page on waiting.
+WAITED: Mapping[str, tuple[Mapping[str, object], object]] = {
+    "watch_oven": ({"most": 6}, "done"),
+    "collect_votes": ({}, {"yes": 1, "no": 1}),
+    "garage": ({"car": "van"}, "van runs again"),
+    "tow_car": ({"car": "van", "owner": "ann"}, None),
+    "own_car": ({"car": "wreck"}, "sold for scrap: beyond repair"),
+    "count_visitors": ({}, {"visitors": 10}),
+}
+
+#: What is sent to them before they begin.
+SENT: Mapping[str, Mapping[str, object]] = {
+    "rent_van": {"back": None},
+    "watch_oven": {"bell": None},
+    "collect_votes": {
+        "votes": [
+            {"by": "ann", "choice": "no"},
+            {"by": "bob", "choice": "no"},
+            {"by": "eve", "choice": "perhaps"},
+            {"by": "ann", "choice": "yes"},
+        ]
+    },
+    "count_visitors": {"doors": [1, 2, 3, 4]},
 }
 
 
-def written_workflows(folder: Path) -> dict[str, Workflow[..., Any]]:
-    """The workflows of README.md's modules, by function name."""
+def written_workflows(folder: Path, written: list[Block]) -> dict[str, Workflow[..., Any]]:
+    """The workflows of a document's modules, by function name."""
     found = {}
-    for block in BLOCKS:
+    for block in written:
         if block.language == "python" and block.lines[0].startswith("# workflows/"):
             path = folder / Path(block.lines[0]).name
             path.write_text(block.text, encoding="utf-8")
             module = load(path)
-            found |= {k: v for k, v in vars(module).items() if isinstance(v, Workflow)}
+            found |= {
+                k: v
+                for k, v in vars(module).items()
+                if isinstance(v, Workflow) and v.fn.__module__ == module.__name__
+            }
     return found
 
 
@@ -331,9 +363,13 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def test_every_workflow_of_the_readme_runs_to_its_result(tmp_path: Path) -> None:
-    """In skipped time, with a crash after its first step and without."""
-    workflows = written_workflows(tmp_path)
+def test_every_workflow_of_the_readme_runs_to_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In skipped time."""
+    # As in a project: modules may import each other.
+    monkeypatch.syspath_prepend(ROOT / "workflows")
+    workflows = written_workflows(tmp_path, BLOCKS)
     assert set(workflows) == set(RESULTS)
     listed = tmp_path / "listed"
     listed.mkdir()
@@ -343,13 +379,24 @@ def test_every_workflow_of_the_readme_runs_to_its_result(tmp_path: Path) -> None
     for name, (params, result) in RESULTS.items():
         if name == "backup_list":
             params = {"source": listed, "target": tmp_path / "list"}
-        done = run(workflows[name], params)
+        done = run(workflows[name], params, messages=SENT.get(name))
 
         if isinstance(result, str):
             assert str(done.result).startswith(result)
         else:
             assert done.result == result, name
     assert (tmp_path / "list").read_text() == "a\nb"
+
+
+def test_every_workflow_of_the_page_on_waiting_runs_to_its_result(tmp_path: Path) -> None:
+    """In skipped time, with what is sent to it and with its children."""
+    workflows = written_workflows(tmp_path, blocks(ROOT / "docs" / "waiting.md"))
+    assert set(workflows) == set(WAITED)
+
+    for name, (params, result) in WAITED.items():
+        done = run(workflows[name], params, messages=SENT.get(name))
+
+        assert msgspec.to_builtins(done.result) == result, name
 
 
 def test_the_exit_statuses_are_those_of_the_command() -> None:
