@@ -11,6 +11,7 @@ import pexpect
 import pyte
 
 from tests.cli.conftest import Shop
+from tests.cli.family import fan_out
 from yieldstar_cli.clock import SystemClock
 from yieldstar_cli.model import Completed, Suspended, Wait
 
@@ -114,3 +115,23 @@ def test_a_watched_list_is_redrawn_in_place(shop: Shop) -> None:
     assert process.exitstatus == 130
     assert len(lines) == 4
     assert lines[-1].startswith("2 of 2")
+
+
+def test_a_tree_and_its_explanation_fit_the_terminal(shop: Shop) -> None:
+    """A fan-out on a real terminal: nothing wraps, statuses are coloured."""
+    shop.clock.set(SystemClock().now_ms())
+    fan_out(shop, left=3)
+    shop.close()
+
+    tree, explained = (
+        started(shop, "show", "report-nov", "--tree"),
+        started(shop, "explain", "report-nov"),
+    )
+    for child in (tree, explained):
+        child.expect(pexpect.EOF)
+
+    lines = shown(tree.before)
+    assert lines[0] == "report-nov   report   ⏸ suspended   waiting for 3 of 100 children"
+    assert lines[1].startswith("├─ ✓ 96 × square")
+    assert "\x1b[31m✗\x1b[0m report-nov/sq-40" in tree.before.decode()
+    assert shown(explained.before)[0].endswith("It waits for 3 of 100 children:")

@@ -69,4 +69,5 @@ def _ahead(storage: Storage, facts: Facts) -> int:
         and other.held is None
         and other.paused is None
         and other.poisoned_at is None
+        and facts.crew.has(other.workflow_id, other.version)
     )

@@ -108,6 +108,12 @@ class Facts:
         return sum(self.child_counts.values())
 
     @property
+    def held(self) -> bool:
+        """Whether a hold keeps it from being claimed now (spec E12)."""
+        held = self.record.held
+        return held is not None and (held.until_at is None or held.until_at > self.now_ms)
+
+    @property
     def running(self) -> list[Running]:
         """What a living worker runs of it."""
         return self.crew.running.get(self.record.number, [])

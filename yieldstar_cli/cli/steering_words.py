@@ -61,7 +61,7 @@ def add_cancel(verdict: Verdict, facts: Facts, times: Times) -> None:
         return
     why = f": {asked.reason}" if asked.reason else ""
     text = f"It was asked to cancel at {times.past(asked.at)}{why}."
-    kept = record.poisoned_at is not None or record.paused is not None or record.held is not None
+    kept = record.poisoned_at is not None or record.paused is not None or facts.held
     if asked.told:
         verdict.notes.append(f"{text} Its function knows, and is cleaning up.")
     elif not kept:

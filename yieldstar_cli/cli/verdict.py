@@ -76,7 +76,7 @@ def _state(facts: Facts, times: Times, links: list[Link], ahead: int) -> Verdict
         return _poisoned(facts, times)
     if record.paused is not None:
         return _paused(facts, times)
-    if _is_held(facts):
+    if facts.held:
         return _held(facts, times)
     if record.delivery is not None:
         return _expired(facts, times)
@@ -87,11 +87,6 @@ def _state(facts: Facts, times: Times, links: list[Link], ahead: int) -> Verdict
     verdict = Verdict("fine", "")
     resting.fill(verdict, facts, times, links)
     return verdict
-
-
-def _is_held(facts: Facts) -> bool:
-    held = facts.record.held
-    return held is not None and (held.until_at is None or held.until_at > facts.now_ms)
 
 
 # --- ended -------------------------------------------------------------------------------------
@@ -215,7 +210,7 @@ def _poisoned(facts: Facts, times: Times) -> Verdict:
 def _paused(facts: Facts, times: Times) -> Verdict:
     verdict = Verdict("stuck", steering_words.paused_headline(facts, times))
     steering_words.add_pauses(verdict, facts, times, told=True)
-    if _is_held(facts):
+    if facts.held:
         beside = _held(facts, times)
         verdict.notes += [f"Besides: {beside.headline}", *beside.notes]
         verdict.remedies += beside.remedies

@@ -92,7 +92,8 @@ def _single(node: Node, column: int, look: Look) -> str:
     record = node.record
     glyph = look.g(STATUS_GLYPHS[record.status])
     left = safe.pad(f"{glyph} {safe.visible(record.execution_id)}", column)
-    return f"{left}  {safe.visible(_words(node))}".rstrip()
+    detached = " (detached)" if record.detached else ""
+    return f"{left}  {safe.visible(_words(node))}{detached}".rstrip()
 
 
 def _words(node: Node) -> str:
