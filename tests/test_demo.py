@@ -1,4 +1,4 @@
-"""`make demo` does the main job for real, and shows that an order is charged once."""
+"""`make demo` does the main jobs for real: an order is charged once, a refund waits for a yes."""
 
 from __future__ import annotations
 
@@ -53,15 +53,29 @@ def test_the_demo_shows_what_the_worker_did(demo: subprocess.CompletedProcess[st
     assert told == ["▶", "⏸", "▶", "load-order", "charge-card", "✓"]
 
 
-def test_the_demo_ends_with_the_refusal_of_the_same_trigger(
+def test_the_demo_shows_that_the_same_trigger_is_refused(
     demo: subprocess.CompletedProcess[str],
 ) -> None:
     """spec E3: an ID is used once, for ever."""
-    refused = after(demo.stdout, "ys trigger", last=True)
+    refused = after(demo.stdout, "ys trigger charge-order", last=True)
 
-    assert refused.endswith("(exit 3)\n")
+    assert "(exit 3)\n" in refused
     assert "order-42 already exists" in demo.stderr
     assert "Nothing was changed." in demo.stderr
+
+
+def test_the_demo_waits_for_a_decision_and_goes_on_with_it(
+    demo: subprocess.CompletedProcess[str],
+) -> None:
+    """An approval: nothing is paid before somebody says yes."""
+    asked, _, answered = demo.stdout.partition("$ ys approve refund-7")
+    explained = after(asked, "ys explain refund-7")
+    shown = after(answered, "ys show refund-7")
+
+    assert "pay-back" not in asked
+    assert "ys approve refund-7" in explained
+    assert "refund-7\tdelivered\n" in answered
+    assert re.search(r'(?m)^result\t"approved by [^"]+"$', shown)
 
 
 def test_make_demo_needs_no_more_than_python_and_runs_this_script() -> None:
