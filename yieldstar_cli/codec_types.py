@@ -17,6 +17,15 @@ import msgspec
 def check_type(type_: Any) -> None:
     """Raise TypeError, with a sentence, if no value can be decoded as `type_` (spec O2)."""
     decoder(type_)
+    try:
+        hash(type_)
+    except TypeError:
+        _look_through(type_)
+    else:
+        _look_through_once(type_)
+
+
+def _look_through(type_: Any) -> None:
     from msgspec import inspect as shape
 
     todo: list[Any] = [shape.type_info(relaxed(type_))]
@@ -35,6 +44,10 @@ def check_type(type_: Any) -> None:
             todo += [below] if (below := getattr(info, name, None)) is not None else []
         for name in ("types", "item_types", "fields"):
             todo += getattr(info, name, ())
+
+
+# A loop asks for the same type again with each message, and so does each replay of it.
+_look_through_once = lru_cache(maxsize=1024, typed=True)(_look_through)
 
 
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
