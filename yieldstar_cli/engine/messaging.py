@@ -32,6 +32,8 @@ class Messaging(StepParts):
     def message(self, queue: str) -> Handle[Any]: ...
     @overload
     def message(self, queue: str, type_: type[T]) -> Handle[T]: ...
+    @overload
+    def message(self, queue: str, type_: Any) -> Handle[Any]: ...
     def message(self, queue: str, type_: Any = Any) -> Handle[Any]:
         """A handle for the next message of `queue`, as `type_`.
 
@@ -51,6 +53,14 @@ class Messaging(StepParts):
         *,
         max: int = 100,
     ) -> Handle[list[T]]: ...
+    @overload
+    def messages(
+        self,
+        queue: str,
+        type_: Any,
+        *,
+        max: int = 100,
+    ) -> Handle[list[Any]]: ...
     def messages(
         self,
         queue: str,
@@ -71,6 +81,8 @@ class Messaging(StepParts):
     def try_message(self, queue: str) -> Coroutine[Any, Any, Any]: ...
     @overload
     def try_message(self, queue: str, type_: type[T]) -> Coroutine[Any, Any, T | None]: ...
+    @overload
+    def try_message(self, queue: str, type_: Any) -> Coroutine[Any, Any, Any]: ...
     def try_message(self, queue: str, type_: Any = Any) -> Coroutine[Any, Any, Any]:
         """The next message of `queue`, or None if there is none now; recorded, never waits."""
         return self._ask("try_message", Kind.TRY_MESSAGE, queue, type_)

@@ -87,6 +87,11 @@ class Applying:
         self._looks.uncommitted.clear()
         return taken
 
+    @property
+    def more(self) -> bool:
+        """True when the last round left something that is ready to the next one."""
+        return self._left <= 0
+
     def apply_ready(self, now: int, *, outside: bool) -> None:
         """Apply everything that is ready at `now`; `outside` False leaves out what looks found.
 

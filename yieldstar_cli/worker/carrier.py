@@ -221,8 +221,9 @@ class Carrier:
                 self._looks.refresh()
             self._applying.apply_ready(now, outside=not self._leaving)
             if self._looks.cancel is not None and self._cancellable:
-                self._tries.stop_async()
-                if not self._tries.must_end:
+                if not self.driver.closing:
+                    self._tries.stop_async()
+                if self.driver.closing or not self._tries.must_end:
                     self._applying.apply_cancel(now)
         finally:
             self.host.leave_code()
@@ -336,7 +337,8 @@ class Carrier:
         if recorded.entries:
             self._feed(recorded.entries)
         # A wait that is ready goes before any step that could start (spec R10).
-        if recorded.entries or recorded.ready or self._looks.asked or self._due():
+        more = recorded.ready or self._looks.asked or self._applying.more
+        if recorded.entries or more or self._due():
             self.pump()
         else:
             self._go_on()

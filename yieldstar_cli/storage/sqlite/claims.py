@@ -16,7 +16,8 @@ SUSPECT_DEATHS = 2
 _ANY_DEATHS = (0, 2**62)
 
 # A delivery covers every wake pending now; later ones gather in due_at again. `started_at` is the
-# incarnation's first claim (R7); a hold ends with the claim. What a claim by tag covers is the need
+# incarnation's first claim, never before the last moment of the one ahead (R7); a hold ends with
+# the claim. What a claim by tag covers is the need
 # of that tag, so that a lost one is due again like any other (O5, E8).
 _CLAIM = """
 UPDATE executions
@@ -26,7 +27,7 @@ UPDATE executions
        claimed_by     = :worker,
        claimed_at     = :now,
        last_worker    = (SELECT name FROM workers WHERE n = :worker),
-       started_at     = ifnull(started_at, :now),
+       started_at     = ifnull(started_at, max(:now, ifnull(last_moment, :now))),
        held_since     = NULL,
        held_until     = NULL,
        held_code      = NULL,
