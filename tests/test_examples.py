@@ -326,7 +326,7 @@ class Farm:
     def _start(self) -> None:
         kind = self.chance.choice(("quick", "quick", "broken", "late", "long"))
         name = f"{kind}-{len(self.asked)}" + ("!" if kind == "broken" else "")
-        takes = {"late": 9.0, "long": 3_600.0}.get(kind, self.chance.choice((0.0, 1.0, 2.5)))
+        takes = {"late": 9.0, "long": 3_600.0}.get(kind, self.chance.choice((0.0, 0.0, 0.0, 2.5)))
         within = 7_200.0 if kind == "long" else 3.0
         self.bench.send(
             "farm", "commands", self.words.Command("start", name, takes, within, tell="desk")
