@@ -101,6 +101,13 @@ def test_a_true_cycle_is_stuck_and_is_reported(shop: Shop) -> None:
     assert document["remedies"] == ["ys cancel a"]
 
 
+def test_what_waits_for_itself_is_told_so(shop: Shop) -> None:
+    admit(shop, "a")
+    rest(shop, "a", [end_of("a")])
+
+    assert "execution a: which is itself: that cannot end by itself." in explain(shop, "a")[0]
+
+
 def test_a_cycle_with_a_way_out_is_fine(shop: Shop) -> None:
     """B54: one of them races the wait against a timer."""
     admit(shop, "a", "b")

@@ -41,6 +41,7 @@ def test_every_kind_of_operation_has_a_readable_name(
         (Kind.QUEUE_DEPTH, "cancel", ""),
         (Kind.START, "square", "sq-1"),
         (Kind.CHILD, "square", "sq-1"),
+        (Kind.CHILD, "attach", "order-9"),
         (Kind.STATUS, "square", "sq-1"),
         (Kind.SEND, "cancel", "order-9"),
         (Kind.WAKE, "wake", "order-9"),
@@ -59,6 +60,13 @@ def test_every_kind_of_operation_has_a_readable_name(
 
     assert shop.screen("show", "a").out == snapshot
     assert shop.screen("show", "a", "--history").out == snapshot
+
+
+def test_a_wait_without_a_moment_has_no_progress(shop: Shop) -> None:
+    """How far it is nobody knows."""
+    rest(shop, "a", [message("go")])
+
+    assert "━" not in shop.screen("show", "a").out
 
 
 def test_a_long_run_of_children_is_folded(shop: Shop) -> None:

@@ -147,10 +147,12 @@ def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: 
         state = f"{record.status} at {times.at(record.updated_at)}"
         return Link(wait, name, state, ready=True, earliest_at=now, awaited=awaited)
     if awaited.above:
+        own = facts.record.execution_id
+        turn = f"which waits for {own} in turn: neither can end by itself"
         return Link(
             wait,
             name,
-            f"which waits for {facts.record.execution_id} in turn: neither can end by itself",
+            turn if target != own else "which is itself: that cannot end by itself",
             stuck=True,
             remedies=(f"End one: ys cancel {typed(target)}",),
             awaited=awaited,

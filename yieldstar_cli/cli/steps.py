@@ -65,6 +65,8 @@ def name_of(operation: Operation | Entry | Wait) -> str:
             name = f'try-msg "{operation.label or base}"'
         case Kind.QUEUE_DEPTH:
             name = f'depth "{operation.label or base}"'
+        case Kind.CHILD if base == "attach":
+            return f"attach {target or operation.label}"
         case Kind.CHILD:
             return f"child {target or operation.label or operation.step_key}"
         case Kind.START | Kind.STATUS | Kind.SEND | Kind.WAKE as kind:

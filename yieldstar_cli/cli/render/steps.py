@@ -167,7 +167,8 @@ def _drawn(rows: list[Row | Words], now_ms: int, look: Look) -> list[str]:
     width = look.width - _LEFT - 1
     real = [row for row in rows if isinstance(row, Row)]
     axis = Axis([Span(row.start, max(row.end, row.start), row.work) for row in real], width)
-    alone = len(real) == 1 and real[0].open and not real[0].work
+    # How far a wait is can be said only where it has a moment.
+    alone = len(real) == 1 and real[0].open and not real[0].work and real[0].end > now_ms
     lines = []
     for row in rows:
         if isinstance(row, Words):
