@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
 from yieldstar_cli.engine import values
-from yieldstar_cli.engine.driver import ACTIONS_AT_ONCE
+from yieldstar_cli.engine.ledger import ACTIONS_AT_ONCE
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import Cancelled, StaleDelivery
 from yieldstar_cli.model import (
@@ -196,7 +196,9 @@ class Carrier:
         elif not self._tries.running and not driver.actions:
             if self._startable(now) or self._looks.asked:
                 # A question that is open is answered by the next look, here or elsewhere.
-                release = self._leaving
+                release = self.host.stopping
+                if self._looks.paused and not release:
+                    outcome = Suspended(now)  # it goes on as soon as it is resumed (E14)
             elif self._pressed:
                 release = True
             else:
