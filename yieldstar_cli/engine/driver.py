@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import ids
 from yieldstar_cli.engine import faults, values
+from yieldstar_cli.engine.ledger import Ledger
 from yieldstar_cli.engine.operations import (
     PARK,
     Branch,
@@ -24,26 +25,22 @@ from yieldstar_cli.engine.operations import (
     Dropped,
     DurableHandle,
     Park,
-    Site,
     State,
     wait_any,
 )
-from yieldstar_cli.engine.outside import ActionHandle, AskHandle, carried
+from yieldstar_cli.engine.outside import ActionHandle
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import Cancelled, CodeFault, MisplacedCall
-from yieldstar_cli.model import Action, Entry, Kind, LogLine, Start
+from yieldstar_cli.model import Entry, Kind, LogLine, Start
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
-    from yieldstar_cli.engine.operations import Handle, Operation
 
 #: How often a branch may swallow `Cancelled` before it is cut off.
 SWALLOW_LIMIT = 100
-#: How many children and messages one commit carries out at most; the rest go with the next.
-ACTIONS_AT_ONCE = 1_000
 
 
-class Driver:
+class Driver(Ledger):
     """Carries one execution's coroutines through one incarnation.
 
     `started_at` is the moment of the incarnation's first claim, `moment` that of the last
@@ -54,7 +51,6 @@ class Driver:
     __slots__ = (
         "_abandoned",
         "_branches",
-        "_current",
         "_drops",
         "_log_count",
         "_main",
@@ -62,8 +58,6 @@ class Driver:
         "_ready",
         "_remaining",
         "_thread",
-        "actions",
-        "asks",
         "awaits",
         "cancel_reason",
         "cancelled",
@@ -79,19 +73,13 @@ class Driver:
         "fresh",
         "fresh_logs",
         "incarnation",
-        "issued",
         "library",
         "log_index",
-        "moment",
-        "open",
         "operations",
-        "performing",
         "position",
         "resolutions",
         "seed",
         "status_value",
-        "touched",
-        "unawaited",
         "value",
     )
 
@@ -106,14 +94,13 @@ class Driver:
         execution_id: str = "",
         library: Callable[[str], Definition | None] | None = None,
     ) -> None:
+        super().__init__(started_at)
         self.definition = definition
         self.execution_id = execution_id
         #: Finds the latest version of a workflow by its name, for children.
         self.library = library
         self.seed = seed
         self.incarnation = incarnation
-        #: The moment that `step.now()` shows.
-        self.moment = started_at
         #: Entries consumed or made so far: the next entry's position.
         self.position = 0
         #: Resolutions given to the function so far.
@@ -126,17 +113,6 @@ class Driver:
         self.finished = False
         self.value: Any = None
         self.error: BaseException | None = None
-        #: Issued operations by kind and key, resolved ones included.
-        self.issued: dict[tuple[str, str], DurableHandle[Any]] = {}
-        #: Issued operations that are open, in the order they were issued.
-        self.open: dict[tuple[str, str], DurableHandle[Any]] = {}
-        #: Of those: what has a function to run; questions for the next look; and what the next
-        #: commit carries out, also when it was withdrawn by the function's end.
-        self.performing: dict[DurableHandle[Any], None] = {}
-        self.asks: dict[AskHandle[Any], None] = {}
-        self.actions: dict[ActionHandle[Any], None] = {}
-        #: What has begun or ceased to be awaited since somebody took note.
-        self.touched: dict[Handle[Any], None] = {}
         #: True once the request to cancel was told to the function (spec C6).
         self.cancelled = False
         self.cancel_reason: str | None = None
@@ -149,15 +125,12 @@ class Driver:
         self.fresh: list[Entry] = []
         self.fresh_logs: list[LogLine] = []
         self.status_value: str | None = None
-        #: Operations made and not awaited yet: id -> (name, site, the branch that made it).
-        self.unawaited: dict[int, tuple[str, Site, Branch | None]] = {}
         self.log_index = 0
         self._log_count = log_count
         self._markers: dict[str, bool] = {}
         #: Recorded entries that are still to be applied.
         self._remaining = 0
         self._ready: deque[Branch] = deque()
-        self._current: Branch | None = None
         self._thread = 0
         self._main: Branch
         self._branches: list[Branch] = []
@@ -273,24 +246,15 @@ class Driver:
             return
         self.moment = max(self.moment, entry.at)
         self.operations += 1
-        self._close(handle)
+        self.close(handle)
         handle.settle(value, error, State.RESOLVED)
         if isinstance(handle, ActionHandle) and handle.child is not None:
             child = handle.child
             if error is None:
                 self.touched[child] = None  # from now on there is a record to wait for
             elif child.state is State.OPEN:
-                self._close(child)
+                self.close(child)
                 child.settle(None, error, State.RESOLVED)
-
-    def _close(self, handle: DurableHandle[Any]) -> None:
-        self.open.pop((handle.kind, handle.key), None)
-        if handle.work is not None:
-            self.performing.pop(handle, None)
-        elif isinstance(handle, AskHandle):
-            self.asks.pop(handle, None)
-        if handle.watched:
-            self.touched[handle] = None
 
     def _run(self) -> None:
         if not self._ready:
@@ -463,51 +427,6 @@ class Driver:
         """Keep a step for when the function has ended."""
         self.running_branch()
         self.deferred.append(handle)
-
-    def made(self, operation: Operation[Any]) -> None:
-        """An operation was made: it is to be awaited (spec R9)."""
-        self.unawaited[id(operation)] = (operation.name, operation.site, self._current)
-
-    def assign_key(self, branch: Branch, kind: str, base: str) -> str:
-        """The operation's key: the branch's prefix, the name, and its count from the second on."""
-        count = branch.counts.get((kind, base), 0) + 1
-        branch.counts[kind, base] = count
-        return f"{branch.prefix}{base}" if count == 1 else f"{branch.prefix}{base}#{count}"
-
-    def issue(self, handle: DurableHandle[Any], branch: Branch) -> None:
-        """Give an operation its key; from now on it is open."""
-        if not handle.key:
-            handle.key = self.assign_key(branch, handle.kind, handle.key_base)
-        handle.branch = branch
-        handle.issued_at = self.moment
-        handle.seq = len(self.issued) + 1
-        place = (str(handle.kind), handle.key)
-        self.issued[place] = handle
-        self.open[place] = handle
-        if handle.work is not None:
-            self.performing[handle] = None
-            if handle.work.tag is not None:
-                self.touched[handle] = None
-        elif isinstance(handle, AskHandle):
-            self.asks[handle] = None
-        elif isinstance(handle, ActionHandle):
-            self.actions[handle] = None
-
-    def take_actions(self, at: int) -> tuple[Action, ...]:
-        """What the next commit carries out, in the order asked for; `at` is its moment."""
-        taken = list(self.actions)[:ACTIONS_AT_ONCE]
-        for handle in taken:
-            del self.actions[handle]
-        return tuple(
-            carried(handle, at, withdrawn=handle.state is not State.OPEN) for handle in taken
-        )
-
-    def withdraw(self, handle: DurableHandle[Any]) -> None:
-        """Take an operation back: what it returns is given to nobody (spec O4)."""
-        self._close(handle)
-        if isinstance(handle, ActionHandle):
-            self.actions.pop(handle, None)
-        handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
 
     def spawn(self, parent: Branch, coroutine: Coroutine[Any, Any, Any], base: str) -> Any:
         """Start a branch; its key is assigned now (spec R3)."""

@@ -1,0 +1,106 @@
+"""Which operations a driver has issued, and which of them are open, awaited or to be done."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from yieldstar_cli.engine.operations import BranchCancelled, DurableHandle, State
+from yieldstar_cli.engine.outside import ActionHandle, AskHandle, carried
+from yieldstar_cli.model import Action
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.operations import Branch, Handle, Operation, Site
+
+#: How many children and messages one commit carries out at most; the rest go with the next.
+ACTIONS_AT_ONCE = 1_000
+
+
+class Ledger:
+    """The operations of one incarnation."""
+
+    # A worker keeps thousands of them: without a dict of its own each is half as large.
+    __slots__ = (
+        "_current",
+        "actions",
+        "asks",
+        "issued",
+        "moment",
+        "open",
+        "performing",
+        "touched",
+        "unawaited",
+    )
+
+    def __init__(self, moment: int) -> None:
+        #: The moment that `step.now()` shows.
+        self.moment = moment
+        self._current: Branch | None = None
+        #: Issued operations by kind and key, resolved ones included.
+        self.issued: dict[tuple[str, str], DurableHandle[Any]] = {}
+        #: Issued operations that are open, in the order they were issued.
+        self.open: dict[tuple[str, str], DurableHandle[Any]] = {}
+        #: Of those: what has a function to run; questions for the next look; and what the next
+        #: commit carries out, also when it was withdrawn by the function's end.
+        self.performing: dict[DurableHandle[Any], None] = {}
+        self.asks: dict[AskHandle[Any], None] = {}
+        self.actions: dict[ActionHandle[Any], None] = {}
+        #: What has begun or ceased to be awaited since somebody took note.
+        self.touched: dict[Handle[Any], None] = {}
+        #: Operations made and not awaited yet: id -> (name, site, the branch that made it).
+        self.unawaited: dict[int, tuple[str, Site, Branch | None]] = {}
+
+    def made(self, operation: Operation[Any]) -> None:
+        """An operation was made: it is to be awaited (spec R9)."""
+        self.unawaited[id(operation)] = (operation.name, operation.site, self._current)
+
+    def assign_key(self, branch: Branch, kind: str, base: str) -> str:
+        """The operation's key: the branch's prefix, the name, and its count from the second on."""
+        count = branch.counts.get((kind, base), 0) + 1
+        branch.counts[kind, base] = count
+        return f"{branch.prefix}{base}" if count == 1 else f"{branch.prefix}{base}#{count}"
+
+    def issue(self, handle: DurableHandle[Any], branch: Branch) -> None:
+        """Give an operation its key; from now on it is open."""
+        if not handle.key:
+            handle.key = self.assign_key(branch, handle.kind, handle.key_base)
+        handle.branch = branch
+        handle.issued_at = self.moment
+        handle.seq = len(self.issued) + 1
+        place = (str(handle.kind), handle.key)
+        self.issued[place] = handle
+        self.open[place] = handle
+        if handle.work is not None:
+            self.performing[handle] = None
+            if handle.work.tag is not None:
+                self.touched[handle] = None
+        elif isinstance(handle, AskHandle):
+            self.asks[handle] = None
+        elif isinstance(handle, ActionHandle):
+            self.actions[handle] = None
+
+    def take_actions(self, at: int) -> tuple[Action, ...]:
+        """What the next commit carries out, in the order asked for; `at` is its moment."""
+        taken = list(islice(self.actions, ACTIONS_AT_ONCE))
+        for handle in taken:
+            del self.actions[handle]
+        return tuple(
+            carried(handle, at, withdrawn=handle.state is not State.OPEN) for handle in taken
+        )
+
+    def withdraw(self, handle: DurableHandle[Any]) -> None:
+        """Take an operation back: what it returns is given to nobody (spec O4)."""
+        self.close(handle)
+        if isinstance(handle, ActionHandle):
+            self.actions.pop(handle, None)
+        handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
+
+    def close(self, handle: DurableHandle[Any]) -> None:
+        """It is open no more."""
+        self.open.pop((handle.kind, handle.key), None)
+        if handle.work is not None:
+            self.performing.pop(handle, None)
+        elif isinstance(handle, AskHandle):
+            self.asks.pop(handle, None)
+        if handle.watched:
+            self.touched[handle] = None
