@@ -56,6 +56,8 @@ class _Resident:
     driver: Driver
     incarnation: int
     waiting: Waiting
+    #: Of the delivery that left it here.
+    token: int
 
 
 class Dispatcher:
@@ -364,6 +366,10 @@ class Dispatcher:
                 and resident.incarnation == claimed.incarnation
                 and driver.position == claimed.first_position
             ):
+                if claimed.delivery.token != resident.token + 1:
+                    # Others have delivered it since: what they wait for stands in the file.
+                    rows = self._storage.reader.waits(claimed.delivery.number)
+                    resident.waiting.compare(rows)
                 return driver, resident.waiting, False
             driver.drop()
         if claimed.first_position:
@@ -371,8 +377,10 @@ class Dispatcher:
         made = assembly.assemble(definition, claimed, self._library)
         return made, Waiting(made, claimed.waits), True
 
-    def _library(self, workflow_id: str) -> Definition | None:
-        """The latest version of a workflow that this worker has (spec R11)."""
+    def _library(self, workflow_id: str, version: int | None = None) -> Definition | None:
+        """That version of a workflow, or the latest that this worker has (spec R11)."""
+        if version is not None:
+            return self.definitions.get((workflow_id, version))
         return latest(self.definitions, workflow_id)
 
     def latest(self, definition: Definition) -> int:
@@ -452,7 +460,10 @@ class Dispatcher:
         driver = carrier.driver
         if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
             self._residents[number] = _Resident(
-                driver, carrier.claimed.incarnation, carrier.waiting
+                driver,
+                carrier.claimed.incarnation,
+                carrier.waiting,
+                carrier.claimed.delivery.token,
             )
             self._drop_residents()
             if not self.stopping and outcome.due_at is not None:

@@ -48,6 +48,12 @@ class Waiting:
         self.queues: dict[str, dict[MessageHandle[Any], None]] = {}
         self.children: dict[str, ExecutionHandle[Any]] = {}
 
+    def compare(self, recorded: Iterable[Wait]) -> None:
+        """The file has these rows now: the next changes begin from them."""
+        self._recorded = {(w.kind, w.step_key): w for w in recorded}
+        self._unsure = True
+        self._dirty.update(dict.fromkeys(self._driver.open.values()))
+
     def absorb(self) -> list[Handle]:
         """Take note of what began or ceased to be awaited; returns what is awaited of it."""
         touched, self._driver.touched = self._driver.touched, {}
