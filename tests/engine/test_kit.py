@@ -346,3 +346,24 @@ def test_the_kit_runs_where_an_event_loop_runs_already() -> None:
         return Receipt(order.id, 1)
 
     assert asyncio.run(inside()) == Receipt(7, 1)
+
+
+def test_steps_for_a_tag_run_in_the_kit_and_a_bench_can_have_a_worker_without_it() -> None:
+    """spec O5: a test of an author's asks what runs, not where, unless it says so."""
+
+    def train() -> str:
+        return "weights"
+
+    @workflow(tags={"gpu"})
+    async def fit(step: Step) -> str:
+        return await step.using(tag="gpu").run(train)
+
+    assert run(fit).result == "weights"
+    with Bench(fit) as bench:
+        bench.admit("fit", execution_id="x")
+        bench.start_worker(tags=())
+        bench.run()
+        assert bench.record("x").needs == ("gpu",)
+        bench.start_worker(tags=["gpu"])
+        bench.run()
+        assert bench.result("x").result == "weights"

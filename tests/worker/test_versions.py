@@ -224,19 +224,68 @@ def test_a_child_by_name_takes_the_latest_and_by_object_its_own(
     assert x.bench.record("object/child").version == 1
 
 
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("parent", [by_name, by_object])
 def test_a_child_that_was_started_stays_what_it_was_when_a_newer_version_comes(
-    site: Callable[..., Site],
+    site: Callable[..., Site], parent: Workflow[..., Any], dies: bool
 ) -> None:
-    """case 137; spec R11, R2: neither its params nor its result are the new version's."""
-    old, both = (child_1, by_name), (child_1, child_2, by_name)
+    """case 137; spec R11, R2: on replay neither params nor result are the new version's."""
+    old, both = (child_1, parent), (child_1, child_2, parent)
     x = site(*both)
     worker = x.hire("old", has=old)
-    x.admit("p", "by-name")
+    x.admit("p", parent.workflow_id)
     x.to(1 * SECOND)
     assert x.bench.record("p/child").version == 1
 
-    worker.use({w.definition.key: w.definition for w in both})
+    if dies:
+        x.bench.crash()
+        x.hire("new", has=both)
+    else:
+        worker.use({w.definition.key: w.definition for w in both})
     x.to(60 * SECOND)
 
     assert x.bench.result("p").result == "old 1"
-    assert x.bench.record("p").problem is None
+    assert x.bench.record("p").held is None
+
+
+@workflow(id="newer")
+async def newer_by_object_1(step: Step) -> Any:
+    return await step.child(child_1, {"a": 1})
+
+
+@workflow(id="newer")
+async def newer_by_object_2(step: Step) -> Any:
+    return await step.child(child_2, {"b": "1"})
+
+
+def test_a_child_by_object_whose_version_was_raised_stays_what_it_was(
+    site: Callable[..., Site],
+) -> None:
+    """case 137; spec R11, R5: the parent was edited to take the new one; what runs is the old."""
+    x = site(child_1, child_2, newer_by_object_2)
+    x.hire("old", has=(child_1, newer_by_object_1))
+    x.admit("p", "newer")
+    x.to(1 * SECOND)
+    x.bench.crash()
+
+    x.hire("new", has=(child_1, child_2, newer_by_object_2))
+    x.to(60 * SECOND)
+
+    assert x.bench.result("p").result == "old 1"
+    assert x.bench.record("p/child").version == 1
+
+
+def test_the_start_of_a_newer_version_is_known_on_replay(site: Callable[..., Site]) -> None:
+    """spec R11, R2: the history says which version a child was checked with."""
+    everything = (child_1, child_2, by_name_after)
+    x = site(*everything)
+    x.hire("all", has=everything)
+    x.admit("p", "by-name-after")
+    x.bench.run(until=lambda: len(x.bench.history("p")) == 2)
+    x.bench.crash()
+
+    x.hire("all again", has=everything)
+    x.to(60 * SECOND)
+
+    assert x.bench.result("p").result == 7
+    assert [entry.value for entry in x.bench.history("p")][1] == '["child",2]'

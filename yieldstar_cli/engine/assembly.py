@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def assemble(
     definition: Definition,
     claimed: Claimed,
-    library: Callable[[str], Definition | None] | None = None,
+    library: Callable[[str, int | None], Definition | None] | None = None,
 ) -> Driver:
     """A driver whose function is made and not yet stepped; `run` replays it.
 
-    `library` finds the latest version of a workflow by its name, for children. A fault of the
-    code, such as params that no longer fit (spec E4), is left in `driver.fault`.
+    `library` finds a workflow by its name, for children: that version, or with None the latest.
+    A fault of the code, such as params that no longer fit (spec E4), is left in `driver.fault`.
     """
     return Driver(
         definition,

@@ -220,17 +220,23 @@ class Children(StepParts):
     ) -> ChildHandle[Any]:
         driver = self._driver
         branch = driver.running_branch()
-        if isinstance(workflow, str):
-            definition = driver.library(workflow) if driver.library is not None else None
-            name = workflow
-        else:
-            definition = workflow.definition
-            name = definition.workflow_id
+        name = workflow if isinstance(workflow, str) else workflow.definition.workflow_id
+        base = self._key or name
+        begun = driver.begun.get(driver.next_key(branch, Kind.CHILD, base))
+        definition = None if isinstance(workflow, str) else workflow.definition
+        asked = None if begun is None else begun[1]
+        own = definition is not None and asked in (None, definition.version)
+        if not own and driver.library is not None:
+            # One that was started stays what it was, though a newer version came (R11).
+            definition = driver.library(name, asked) or definition
         version = 1 if definition is None else definition.version
         if execution_id is not None and not isinstance(execution_id, str):
             raise TypeError(f"an execution ID is text, not {execution_id!r}")
-        text = _plain(given) if definition is None else fitted(definition, given)
-        base = self._key or name
+        if begun is not None:
+            # Its params are on its own record: what would fit by now is no question (R2).
+            text = "null"
+        else:
+            text = _plain(given) if definition is None else fitted(definition, given)
         key = driver.assign_key(branch, Kind.CHILD, base)
         target = execution_id
         if target is None:

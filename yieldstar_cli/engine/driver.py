@@ -59,6 +59,7 @@ class Driver(Ledger):
         "_remaining",
         "_thread",
         "awaits",
+        "begun",
         "cancel_reason",
         "cancelled",
         "closing",
@@ -92,13 +93,15 @@ class Driver(Ledger):
         started_at: int,
         log_count: int = 0,
         execution_id: str = "",
-        library: Callable[[str], Definition | None] | None = None,
+        library: Callable[[str, int | None], Definition | None] | None = None,
     ) -> None:
         super().__init__(started_at)
         self.definition = definition
         self.execution_id = execution_id
-        #: Finds the latest version of a workflow by its name, for children.
+        #: Finds a workflow by its name, for children: that version, or with None the latest.
         self.library = library
+        #: Of the history: key of each child's start to the workflow and version it was started in.
+        self.begun: dict[str, tuple[str, int]] = {}
         self.seed = seed
         self.incarnation = incarnation
         #: Entries consumed or made so far: the next entry's position.
@@ -178,8 +181,10 @@ class Driver(Ledger):
         for entry in entries:
             if entry.kind == Kind.PATCH:
                 self._markers[entry.step_key] = True
-            else:
-                self._remaining += 1
+                continue
+            self._remaining += 1
+            if entry.kind == Kind.START and entry.ok:
+                self.begun[entry.step_key] = values.begun(entry)
 
     def _feed(self, entries: list[Entry]) -> None:
         for entry in entries:
@@ -208,8 +213,8 @@ class Driver(Ledger):
         """What an action was to do is done, by this delivery or an earlier one."""
         self.actions.pop(handle, None)
         intent = handle.intent
-        if isinstance(intent, Start) and entry.ok and entry.value != f'"{intent.workflow_id}"':
-            self.fault = faults.other_child(entry, handle, intent)
+        if isinstance(intent, Start) and entry.ok and values.begun(entry)[0] != intent.workflow_id:
+            self.fault = faults.other_child(entry, handle, intent, values.begun(entry)[0])
 
     def cancel(self, entry: Entry) -> None:
         """Tell the function that it is to be cancelled, and run until nothing can move (C6)."""

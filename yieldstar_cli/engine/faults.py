@@ -68,10 +68,11 @@ def diverged(
     )
 
 
-def other_child(entry: Entry, handle: DurableHandle[Any], intent: Start) -> CodeFault:
+def other_child(
+    entry: Entry, handle: DurableHandle[Any], intent: Start, recorded: str
+) -> CodeFault:
     """The history holds the start of another workflow's child under this key."""
     remedy = "put the code back, or name the new child with step.using(key=...)"
-    recorded = entry.value.strip('"')
     return Diverged(
         f"the code does not fit the history at entry {entry.position + 1}\n"
         f"  recorded: child {entry.step_key!r}, a {recorded}\n"

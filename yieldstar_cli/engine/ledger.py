@@ -56,8 +56,13 @@ class Ledger:
 
     def assign_key(self, branch: Branch, kind: str, base: str) -> str:
         """The operation's key: the branch's prefix, the name, and its count from the second on."""
+        key = self.next_key(branch, kind, base)
+        branch.counts[kind, base] = branch.counts.get((kind, base), 0) + 1
+        return key
+
+    def next_key(self, branch: Branch, kind: str, base: str) -> str:
+        """The key that the next such operation will get."""
         count = branch.counts.get((kind, base), 0) + 1
-        branch.counts[kind, base] = count
         return f"{branch.prefix}{base}" if count == 1 else f"{branch.prefix}{base}#{count}"
 
     def issue(self, handle: DurableHandle[Any], branch: Branch) -> None:

@@ -200,6 +200,20 @@ def standing(status: str, outcome: TerminalOutcome | None) -> str:
     return codec.encode(found)
 
 
+def begun(entry: Entry) -> tuple[str, int]:
+    """The workflow and the version that a recorded start is of; its name alone is version 1."""
+    try:
+        match codec.decode(entry.value):
+            case [str(name), int(version)]:
+                return name, version
+            case str(name):
+                return name, 1
+    except codec.DecodeError:
+        pass
+    # Damaged: no workflow is called so, and the driver says what it found.
+    return entry.value, 1
+
+
 def refused(text: str) -> YieldstarError:
     """Why a child was not admitted, or a message could not be sent (spec C3, M1)."""
     found = codec.decode(text)

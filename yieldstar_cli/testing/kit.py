@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,13 @@ from yieldstar_cli.worker.inline import InlinePerformers
 from yieldstar_cli.worker.loop import VirtualLoop
 from yieldstar_cli.worker.marks import NoMarks
 from yieldstar_cli.worker.ports import Event, StepCall
+
+
+class _EveryTag(frozenset[str]):
+    """The tags of a worker that can do everything: a test asks what runs, not where."""
+
+    def __contains__(self, tag: object) -> bool:
+        return True
 
 
 class Bench:
@@ -127,8 +134,11 @@ class Bench:
         self._ring()
         return answer
 
-    def start_worker(self) -> Dispatcher:
-        """A worker on this bench's loop; it claims when the loop runs."""
+    def start_worker(self, tags: Collection[str] | None = None) -> Dispatcher:
+        """A worker on this bench's loop; it claims when the loop runs.
+
+        It runs steps for any tag, or with `tags` only for those, as `ys worker --tag` (spec O5).
+        """
         storage = self._open()
         number = storage.workers.register(
             name=f"bench:{len(self.workers)}",
@@ -153,6 +163,7 @@ class Bench:
             talk=self.events.append,
             worker=number,
             definitions=self.definitions,
+            tags=_EveryTag() if tags is None else frozenset(tags),
             limits=self._limits,
         )
         self.workers.append(worker)

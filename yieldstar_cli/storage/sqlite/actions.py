@@ -37,7 +37,7 @@ VALUES (:execution_id, :workflow_id, :version, :format, :params, '{}', 'admitted
 RETURNING n
 """
 IN_USE = """
-SELECT workflow_id, status, parent IS :parent AND params = :params
+SELECT workflow_id, status, parent IS :parent AND params = :params, version
   FROM executions
  WHERE execution_id = :execution_id
 """
@@ -108,20 +108,24 @@ class Actions:
                 "parent": number,
                 "detached": start.detached,
             }
-            self._admit(child, start, now)
+            version = self._admit(child, start, now)
         except (InvalidExecutionEvent, ExecutionIdConflict) as error:
             return False, _refusal(error)
         # Told again to a replay: another workflow under this key would be other code (R5).
-        return True, json.dumps(start.workflow_id)
+        # And with what version it was checked; the name alone is version 1 (R11).
+        told = start.workflow_id if version == 1 else [start.workflow_id, version]
+        return True, json.dumps(told, separators=(",", ":"))
 
-    def _admit(self, child: dict[str, object], start: Start, now: int) -> None:
+    def _admit(self, child: dict[str, object], start: Start, now: int) -> int:
+        """The version of the child, which may have been there already."""
         admitted = self._db.row(ADMIT_CHILD, child)
         if admitted is not None:
             self._inbox.adopt(start.execution_id, admitted[0], now)
-            return
-        workflow_id, status, own = self._db.rows(IN_USE, child)[0]
+            return start.version
+        workflow_id, status, own, version = self._db.rows(IN_USE, child)[0]
         if not own or workflow_id != start.workflow_id:
             raise ExecutionIdConflict(start.execution_id, workflow_id, status)
+        return int(version)
 
     def _send(self, send: Send) -> tuple[bool, str]:
         try:
@@ -160,4 +164,4 @@ def _refusal(error: YieldstarError) -> str:
             "workflow_id": error.workflow_id,
             "status": error.status,
         }
-    return json.dumps(told)
+    return json.dumps(told, separators=(",", ":"))
