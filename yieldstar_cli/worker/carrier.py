@@ -367,7 +367,10 @@ class Carrier:
                 self.waiting.touch(handle)
         if self._tries.waiting or (driver.actions and driver.fault is None):
             self.host.schedule(self)
-        moment = self.waiting.next_moment(self._tries)
+        if self._leaving or self._looks.cancel is not None:
+            moment = self.waiting.next_timer()  # no pause ends before what runs has ended
+        else:
+            moment = self.waiting.next_moment(self._tries, now, self.host.tags)
         if moment is not None and driver.fault is None:
             self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
 
