@@ -316,8 +316,10 @@ class Farm:
         if draw < 0.02:
             self.bench.send("farm", "commands", {"do": "dance"})
         elif draw < 0.45 and self._stoppable:
-            # It runs for an hour, so it is certain how it ends.
-            self.bench.send("farm", "commands", self.words.Command("stop", self._stoppable.pop()))
+            # It runs for a day, so it is certain how it ends.
+            name = self._stoppable.pop()
+            self.bench.send("farm", "commands", self.words.Command("stop", name))
+            self.asked[name] = "stopped"
         elif draw < 0.5:
             self.bench.send("farm", "commands", self.words.Command("stop", "no such build"))
         else:
@@ -326,12 +328,12 @@ class Farm:
     def _start(self) -> None:
         kind = self.chance.choice(("quick", "quick", "broken", "late", "long"))
         name = f"{kind}-{len(self.asked)}" + ("!" if kind == "broken" else "")
-        takes = {"late": 9.0, "long": 3_600.0}.get(kind, self.chance.choice((0.0, 0.0, 0.0, 2.5)))
-        within = 7_200.0 if kind == "long" else 3.0
+        takes = {"late": 9.0, "long": 86_400.0}.get(kind, self.chance.choice((0.0, 0.0, 0.0, 2.5)))
+        within = 172_800.0 if kind == "long" else 3.0
         self.bench.send(
             "farm", "commands", self.words.Command("start", name, takes, within, tell="desk")
         )
-        self.asked[name] = {"quick": "built", "broken": "broken"}.get(kind, "stopped")
+        self.asked[name] = {"late": "stopped", "broken": "broken"}.get(kind, "built")
         if kind == "long":
             self._stoppable.insert(0, name)
         if kind == "late":
