@@ -13,13 +13,14 @@ from yieldstar_cli.engine.step import Step
 from yieldstar_cli.engine.this_step import this_step
 from yieldstar_cli.errors import StepTimeout
 
-#: Every call of a step function: (execution id, step key, attempt).
+#: Every call of a step function: (its key for the outside, step key, attempt). That key differs
+#: for every execution and incarnation.
 CALLS: list[tuple[str, str, int]] = []
 
 
 def note() -> None:
     step = this_step()
-    CALLS.append((step.execution_id, step.step_key, step.attempt))
+    CALLS.append((step.idempotency_key, step.step_key, step.attempt))
 
 
 def work(n: int) -> int:

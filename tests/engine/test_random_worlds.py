@@ -1,0 +1,76 @@
+"""Random programs that deal with each other and the outside, whenever their workers die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.engine import promises, world
+from tests.engine.programs import CALLS
+from tests.engine.worlds import Way, World, played, seen, steps, ties
+
+RELAXED = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), max_examples=40, print_blob=False
+)
+kills = st.lists(st.integers(0, 120), min_size=1, max_size=3).map(tuple)
+
+
+def held(found: World, way: Way) -> Any:
+    """Play it, hold it to what was promised, and say what was seen."""
+    with played(found, way) as play:
+        calls = Counter(CALLS)
+        promises.hold_all(play.bench, play.sent)
+        if not play.died:
+            assert max(calls.values(), default=0) <= 1, calls.most_common(3)
+        return seen(play), steps(calls), play.points, ties(play)
+
+
+@RELAXED
+@given(
+    world.loud_lives,
+    world.loud_lives,
+    world.events(others=True),
+    kills,
+    st.sampled_from([(100, 1), (0, 1), (100, 2), (3, 1)]),
+    st.booleans(),
+    st.sampled_from([0, 0, 1, 40]),
+)
+def test_nothing_is_lost_or_done_twice_whoever_dies_when(
+    p: Any, q: Any, events: Any, killed: Any, like: Any, timed: bool, commit_ms: int
+) -> None:
+    """spec R2, R4, R10, C1-C7, M1-M4, E14: whatever two programs do to each other.
+
+    Every history replays to where it led, each message is read once and in order, each child is
+    started once, and who waits at the end waits for what cannot come by itself.
+    """
+    found = World(p, q, events)
+    residents, workers = like
+
+    held(found, Way(residents=residents, workers=workers, timed=timed, commit_ms=commit_ms))
+    held(found, Way(killed, residents, workers, timed, commit_ms))
+
+
+@RELAXED
+@given(world.quiet_lives, world.events(others=False), kills)
+def test_a_crash_changes_nothing_of_what_comes_from_outside_and_when(
+    p: Any, events: Any, killed: Any
+) -> None:
+    """spec R2, R4, R6, O6; C1-C7, M2: history, messages and calls are the same, byte for byte.
+
+    The outside acts at moments of its own, and no two things happen at one moment.
+    """
+    found = World(p, None, events, slow=True)
+    reference, calls, points, tied = held(found, Way())
+    assume(not tied)
+
+    for way in (Way(residents=0), Way(workers=2)):
+        again, repeated, _, _ = held(found, way)
+        assert again == reference
+        assert repeated == calls
+    for index in killed:
+        again, repeated, _, _ = held(found, Way((index % points,)))
+        assert again == reference
+        assert not calls - repeated

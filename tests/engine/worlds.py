@@ -1,0 +1,277 @@
+"""Plays random worlds with any worker, and holds what is left to what was promised."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.engine.programs import CALLS
+from tests.engine.test_random_programs import FixedChance, some_time, stable
+from tests.engine.world import LIVES, person, small
+from yieldstar_cli import codec
+from yieldstar_cli.clock import ManualClock
+from yieldstar_cli.errors import ExecutionAdmissionError, ExecutionNotFound
+from yieldstar_cli.model import Entry, ExecutionRecord
+from yieldstar_cli.storage.contract import Reply, Storage, Writer
+from yieldstar_cli.testing import Bench, Killed
+from yieldstar_cli.worker.dispatcher import Dispatcher
+from yieldstar_cli.worker.loop import VirtualLoop
+
+TTL = 86_400_000
+#: Longer than everything that a program waits for by itself.
+LONG_MS = 3_600_000
+#: More callbacks than any program here needs at one moment.
+STANDS_STILL = 5_000
+
+
+@dataclass(frozen=True)
+class World:
+    """Who runs, and what happens outside."""
+
+    p: list[Any]
+    q: list[Any] | None = None
+    events: list[Any] = field(default_factory=list)
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Way:
+    """What the workers are like, and at which points they die."""
+
+    kills: tuple[int, ...] = ()
+    residents: int = 100
+    workers: int = 1
+    timed: bool = False
+    commit_ms: int = 0
+
+
+class _Ringing:
+    """A writer that rings at the other workers after each commit, as processes do."""
+
+    def __init__(self, writer: Writer, ring: Callable[[], None]) -> None:
+        self._writer = writer
+        self._ring = ring
+
+    def submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
+        self._writer.submit(request, reply)
+        self._ring()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class PatientLoop(VirtualLoop):
+    """A loop that says so when virtual time stands still for ever."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self._stood = 0
+        self._at = 0
+
+    def step(self) -> bool:
+        went = super().step()
+        self._stood = self._stood + 1 if self._at == self.now_ms() else 0
+        self._at = self.now_ms()
+        assert self._stood < STANDS_STILL, "it never comes to rest"
+        return went
+
+
+class Play:
+    """One run of a world, from its first admission to the moment when nothing moves."""
+
+    def __init__(self, world: World, way: Way) -> None:
+        CALLS.clear()
+        LIVES.clear()
+        self.world = world
+        self.way = way
+        self.kills = list(way.kills)
+        self.moments: list[int] = []
+        #: What was sent from outside and stored, by execution.
+        self.sent: Counter[str] = Counter()
+        self.points = 0
+        self.died = False
+        self.bench = Bench(
+            person,
+            small,
+            clock=ManualClock(),
+            chance=FixedChance(),
+            residents=way.residents,
+            duration=some_time if way.timed else None,
+            commit_ms=way.commit_ms,
+        )
+
+    def play(self) -> None:
+        """Run everything."""
+        self._admit("p", self.world.p)
+        if self.world.q is not None:
+            self._admit("q", self.world.q)
+        self.bench.admit("small", {"how": "plain", "n": 1}, execution_id="r")
+        self._start()
+        at = self.bench.clock.now_ms()
+        for gap, event in self.world.events:
+            at += gap
+            self._survive(lambda to=at: self.bench.run_to(to))  # type: ignore[misc]
+            self.moments.append(at)
+            self._happen(event)
+        for _ in range(2):
+            # Not to the end of all timers: with two workers one of them is a lease.
+            at += LONG_MS
+            self._survive(lambda to=at: self.bench.run_to(to))  # type: ignore[misc]
+            for scope in ("p", "person", ""):
+                self._happen(["resume", scope])
+        self._survive(lambda: self.bench.run_to(at + LONG_MS))
+        self.points = len(self.bench.points.names)
+
+    def _admit(self, execution_id: str, lives: list[Any]) -> None:
+        with contextlib.suppress(ExecutionAdmissionError):
+            params = {"acts": lives, "refs": [], "no": 1, "slow": self.world.slow}
+            self.bench.admit("person", params, execution_id=execution_id)
+
+    def _start(self) -> None:
+        self.bench.loop = PatientLoop(self.bench.clock)
+        for _ in range(self.way.workers):
+            worker = self.bench.start_worker()
+            if self.way.workers > 1:
+                ring = lambda worker=worker: self._ring(worker)  # noqa: E731
+                worker.writer = _Ringing(worker.writer, ring)
+        self.bench.points.kill_at(self.kills[0] if self.kills else None)
+
+    def _ring(self, but: Dispatcher | None = None) -> None:
+        for worker in self.bench.workers:
+            if worker is not but:
+                self.bench.loop.post(worker.poll)
+
+    def _survive(self, run: Callable[[], None]) -> None:
+        """`run`, again after each death."""
+        while True:
+            try:
+                run()
+            except Killed:
+                self.crash()
+            else:
+                return
+
+    def crash(self) -> None:
+        """All workers die, and as many start."""
+        self.died = True
+        if self.kills:
+            self.kills.pop(0)
+        self.bench.crash()
+        self._start()
+
+    def _happen(self, event: list[Any]) -> None:
+        kind, *about = event
+        storage = self.bench.storage
+        with contextlib.suppress(ExecutionNotFound):
+            match kind:
+                case "send":
+                    self._send(*about)
+                case "wake":
+                    storage.executions.request_wake(about[0], self.bench.clock.now_ms())
+                case "cancel":
+                    storage.steering.cancel(about[0], reason="enough")
+                case "cancel_now":
+                    storage.steering.cancel(about[0], now=True)
+                case "pause":
+                    storage.steering.pause(**_scope(about[0]), by="me")
+                case "resume":
+                    storage.steering.resume(**_scope(about[0]))
+                case "admit":
+                    self._admit(about[0], [[["message_only", "a"], ["message_only", "b"]]])
+                case "crash":
+                    self.crash()
+        self._ring()
+
+    def _send(self, target: str, queue: str, keyed: bool) -> None:
+        before = len(self.bench.storage.inbox.messages(target))
+        count = self.sent["all"]
+        self.sent["all"] += 1
+        key = f"k{count % 2}" if keyed else None
+        value = codec.encode(count if count % 3 == 2 else f"out {count}")
+        answer = self.bench.storage.inbox.send(
+            target, queue, value, ttl_ms=TTL, idempotency_key=key
+        )
+        stored = len(self.bench.storage.inbox.messages(target)) - before
+        assert stored == 0 if answer == "refused" else keyed or stored == 1
+        self.sent[target] += stored
+
+
+def _scope(name: str) -> dict[str, str]:
+    if name == "p":
+        return {"execution_id": "p"}
+    return {"workflow_id": name} if name else {}
+
+
+@contextlib.contextmanager
+def played(world: World, way: Way) -> Iterator[Play]:
+    """A world that has been played."""
+    play = Play(world, way)
+    try:
+        play.play()
+        yield play
+    finally:
+        play.bench.close()
+
+
+# --- what is seen --------------------------------------------------------------------------------
+
+
+def histories(bench: Bench, record: ExecutionRecord) -> list[list[Entry]]:
+    """The histories of all incarnations that are kept, the first first."""
+    reader = bench.storage.reader
+    return [
+        reader.history(record.number, incarnation)
+        for incarnation in range(1, record.incarnation + 1)
+    ]
+
+
+def seen(play: Play) -> Any:
+    """What must be the same whenever the worker dies."""
+    bench = play.bench
+    record = bench.record("p")
+    return {
+        "histories": [[_row(e) for e in history] for history in histories(bench, record)],
+        "status": str(record.status),
+        "outcome": stable(str(record.outcome)),
+        "logs": [(line.index, line.text) for line in bench.storage.reader.logs(record.number)],
+        "status value": record.status_value_json,
+        "messages": [
+            (m.queue, m.value, m.state, m.sent_at, m.consumed_at)
+            for m in bench.storage.inbox.messages("p")
+        ],
+        "waits": [(w.kind, w.step_key) for w in bench.storage.reader.waits(record.number)],
+        "children": [
+            (c.execution_id, str(c.status), c.updated_at)
+            for c in bench.storage.family.children(record.number)
+        ],
+    }
+
+
+def _row(entry: Entry) -> Any:
+    value = stable(entry.value)
+    if entry.kind == "status":
+        # Whether it has begun at the moment of its admission is nobody's promise.
+        value = value.replace('"admitted"', '"suspended"')
+    return (entry.position, entry.kind, entry.step_key, entry.ok, value, entry.at, entry.withdrawn)
+
+
+def steps(calls: Counter[tuple[str, str, int]]) -> Counter[tuple[str, int]]:
+    """Calls without the key for the outside, which hangs on chance."""
+    found: Counter[tuple[str, int]] = Counter()
+    for (_, key, attempt), count in calls.items():
+        found[key, attempt] += count
+    return found
+
+
+def ties(play: Play) -> bool:
+    """Whether two things that p can see happened at one moment, so that either may be first."""
+    bench = play.bench
+    record = bench.record("p")
+    moments = Counter(play.moments)
+    moments.update(child.updated_at for child in bench.storage.family.children(record.number))
+    own = {e.at for h in histories(bench, record) for e in h if e.kind in ("timer", "step", "poll")}
+    moments.update(own - {e.at for h in histories(bench, record) for e in h if e.kind == "child"})
+    return any(count > 1 for count in moments.values())
