@@ -14,27 +14,12 @@ from yieldstar_cli.cli.arguments import call_of
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import open_writing, project_of
 from yieldstar_cli.cli.render import safe
-from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.cli.samples import SAMPLES, Example, Sample
+from yieldstar_cli.errors import UsageError, YieldstarError
 from yieldstar_cli.project import utf8_path
 
-EXAMPLES = ("ys init", "ys init shop --bare")
-EXITS = (exits.DONE, exits.REFUSED, exits.DATABASE)
-
-HELLO = '''\
-"""Say hello: one step, and what it returned is the result."""
-
-from yieldstar_cli import Step, workflow
-
-
-def greet(name: str) -> str:
-    return f"Hello, {name}!"
-
-
-@workflow
-async def hello(step: Step, name: str = "world") -> str:
-    """Greet somebody."""
-    return await step.run(greet, name)
-'''
+EXAMPLES = ("ys init", "ys init shop --example approval")
+EXITS = (exits.DONE, exits.USAGE, exits.REFUSED, exits.DATABASE)
 
 IGNORED = ("ys.db", "ys.db-*")
 
@@ -52,23 +37,30 @@ def command(
     where: Annotated[
         str | None, typer.Argument(help="Where; omitted: here.", metavar="[DIR]")
     ] = None,
-    bare: Annotated[bool, typer.Option("--bare", help="Without the sample workflow.")] = False,
+    example: Annotated[
+        Example | None, typer.Option("--example", help="The sample workflow; else hello.")
+    ] = None,
+    bare: Annotated[bool, typer.Option("--bare", help="Without a sample workflow.")] = False,
 ) -> None:
     """Make a project here: a sample workflow and a database.
 
-    Writes workflows/hello.py, ys.db and lines of .gitignore. What is there already and as it
-    should be stays; a file in the way is never overwritten (exit 6). Again is harmless.
+    Writes workflows/hello.py (or another sample), ys.db and lines of .gitignore. What is there
+    already and as it should be stays; a file in the way is never overwritten (exit 6). Again is
+    harmless.
     """
+    if bare and example is not None:
+        raise UsageError("--bare and --example do not go together")
+    sample = None if bare else SAMPLES[example or Example.HELLO]
     call = call_of(context)
     root = Path(call.settings.directory or ".") / (where or "")
     utf8_path(Path(os.path.realpath(root)))
-    hello = root / "workflows" / "hello.py"
-    _refuse_what_is_in_the_way(root, hello, bare)
+    modules = root / "workflows"
+    _refuse_what_is_in_the_way(root, modules, sample)
     try:
         # Never writable by others, whatever the umask: a worker would refuse them (spec K5).
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
-        hello.parent.mkdir(mode=0o755, exist_ok=True)
-        made = [] if bare else _make(hello)
+        modules.mkdir(mode=0o755, exist_ok=True)
+        made = [] if sample is None else _make(modules / sample.file, sample.text)
         _add_ignored(root / ".gitignore")
     except OSError as error:
         raise FileInTheWay(
@@ -79,29 +71,29 @@ def command(
     if not os.path.exists(project.db):
         made.append(str(project.db))
     open_writing(call, project)
-    _tell(call, root, made, bare)
+    _tell(call, root, made, sample)
 
 
-def _refuse_what_is_in_the_way(root: Path, hello: Path, bare: bool) -> None:
-    for place in (root, hello.parent):
+def _refuse_what_is_in_the_way(root: Path, modules: Path, sample: Sample | None) -> None:
+    for place in (root, modules):
         if os.path.exists(place) and not os.path.isdir(place):
             raise FileInTheWay(
                 f"{place} is in the way: it is not a directory", why=("Nothing was changed.",)
             )
-    if bare or not os.path.exists(hello):
+    if sample is None or not os.path.exists(path := modules / sample.file):
         return
-    if not os.path.isfile(hello) or hello.read_bytes() != HELLO.encode():
+    if not os.path.isfile(path) or path.read_bytes() != sample.text.encode():
         raise FileInTheWay(
-            f"{hello} is in the way: it is not the sample",
+            f"{path} is in the way: it is not the sample",
             why=("Nothing was changed.",),
             remedy=("ys init --bare", "ys workflows"),
         )
 
 
-def _make(path: Path) -> list[str]:
+def _make(path: Path, text: str) -> list[str]:
     if os.path.exists(path):
         return []
-    _write(path, HELLO.encode())
+    _write(path, text.encode())
     return [str(path)]
 
 
@@ -124,7 +116,7 @@ def _add_ignored(path: Path) -> None:
         _write(path, old + start + "".join(f"{line}\n" for line in missing).encode())
 
 
-def _tell(call: Call, place: Path, made: list[str], bare: bool) -> None:
+def _tell(call: Call, place: Path, made: list[str], sample: Sample | None) -> None:
     root = Path(os.path.realpath(place))
     shown = []
     for text in made:
@@ -136,12 +128,8 @@ def _tell(call: Call, place: Path, made: list[str], bare: bool) -> None:
     call.print(
         f"Made {safe.visible(' and '.join(shown))}." if shown else "Nothing to do: all is there."
     )
-    if not bare and not call.settings.quiet:
-        steps = [
-            "ys trigger hello --id first -p name=Ann",
-            "ys worker --until-idle",
-            "ys show first",
-        ]
+    if sample is not None and not call.settings.quiet:
+        steps = list(sample.calls)
         if root != Path.cwd():
             steps.insert(0, f"cd {shlex.quote(safe.visible(str(place)))}")
         call.print(*(f"{'' if n else 'Try:':<7}{step}" for n, step in enumerate(steps)))
