@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -51,7 +52,7 @@ def unknown_workflow(record: ExecutionRecord, write: str) -> YieldstarError:
 
 
 def _named(workflow: Workflow[..., Any]) -> Iterator[Workflow[..., Any]]:
-    fn = workflow.fn
+    fn = inspect.unwrap(workflow.fn)
     for cell in getattr(fn, "__closure__", None) or ():
         try:
             yield from _workflows([cell.cell_contents])
