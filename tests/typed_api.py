@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, assert_type
+from typing import Any, NoReturn, assert_type
 from uuid import UUID
 
 import msgspec
 
 from yieldstar_cli import (
+    ChildFailed,
     ExecutionRecord,
     ExecutionRef,
     Handle,
@@ -24,6 +25,7 @@ from yieldstar_cli import (
     this_step,
     workflow,
 )
+from yieldstar_cli.engine.outside import ExecutionHandle
 
 
 class ChargeOrder(msgspec.Struct):
@@ -88,6 +90,95 @@ async def nothing(step: Step) -> None:
     await handle
 
 
+class Cancel(msgspec.Struct):
+    reason: str = "customer"
+
+
+class State(msgspec.Struct):
+    children: list[str]
+    deadline: datetime
+
+
+@workflow
+async def on_the_world(step: Step, p: ChargeOrder) -> str:
+    """Each operation on other executions and on messages, with the type that it gives."""
+    stop = step.message("cancel", Cancel)
+    anything = step.message("notes")
+    batch = step.messages("orders", ChargeOrder, max=32)
+    assert_type(stop, Handle[Cancel])
+    assert_type(anything, Handle[Any])
+    assert_type(batch, Handle[list[ChargeOrder]])
+    assert_type(await step.messages("notes"), list[Any])
+    assert_type(await step.try_message("cancel", Cancel), Cancel | None)
+    assert_type(await step.queue_depth("cancel"), int)
+
+    kid = step.child(charge_order, p, id="charge-1")
+    small = step.child(nothing, detached=True)
+    assert_type(kid.id, str)
+    assert_type(kid.ref, str)
+    assert_type(await kid, Receipt | None)
+    assert_type(kid.result(), Receipt | None)
+    assert_type(await small, None)
+    assert_type(await step.child(greet, {"name": "Ann"}), str)
+    assert_type(await step.child("charge-order", {"order": 1}), Any)
+    assert_type(await step.handle(kid.ref, charge_order), Receipt | None)
+    assert_type(await step.handle(kid.ref), Any)
+    assert_type(await step.attach("greet-1", greet), str)
+    assert_type(await step.attach("greet-1"), Any)
+    found = await kid.status()
+    assert_type(found.status, str | None)
+    assert_type(found.error, str | None)
+    assert_type(found.ended, bool)
+    kid.cancel("too late")
+
+    late = step.timer("15m")
+    won = await step.select(stop, kid, late)
+    if won is stop:
+        return f"cancelled: {stop.result().reason}"
+    if won is late:
+        return "late"
+    assert_type(kid.result(), Receipt | None)
+
+    work = [ChargeOrder(1), ChargeOrder(2)]
+    done = await step.map(charge_order, work, limit=10)
+    assert_type(done, list[Receipt | None])
+    named = step.map(charge_order, work, id=lambda w: f"charge-{w.order}", errors="keep")
+    assert_type(await named, list[Receipt | ChildFailed | None])
+    dicts = await step.map(greet, [{"name": "Ann"}], id=lambda given: str(given["name"]))
+    assert_type(dicts, list[Any])
+    assert_type(await step.map("charge-order", [{"order": 1}]), list[Any])
+    assert_type(await step.all([kid, step.child(charge_order, p)]), list[Receipt | None])
+    assert_type(await step.timeout(stop, "1h"), Cancel)
+    assert_type(await step.timeout(kid, "1h"), Receipt | None)
+    assert_type(await step.timeout(step.map(charge_order, work), "1h"), list[Receipt | None])
+
+    answer = await step.send("order-43", "cancel", Cancel("sold out"), ttl="1h")
+    print(answer == "delivered", answer == "buffered", answer == "refused")
+    print(await step.wake("order-43") == "requested")
+    step.defer(load_total, p.order, currency="EUR")
+    step.defer(charge_card, 1)
+    assert_type(step.event.incarnation, int)
+    assert_type(step.event.operations, int)
+    await step.using(tag="gpu").run(load_total, 1)
+    return "done"
+
+
+@workflow
+async def supervisor(step: Step, s: State) -> None:
+    kids = [step.handle(ref, charge_order) for ref in s.children]
+    inbox, tick = step.messages("commands", Cancel), step.timer_until(s.deadline)
+    won = await step.select(*kids)
+    assert_type(won, ExecutionHandle[Receipt | None])
+    assert_type(won.result(), Receipt | None)
+    other = await step.select(inbox, tick, *kids)
+    print(other is inbox, other is tick, other.done())
+    await step.continue_as(State([kid.ref for kid in kids], s.deadline))
+
+
+async def never_comes_back(step: Step) -> NoReturn:
+    await step.continue_as({"n": 1})
+
+
 @workflow(retry=RetryPolicy(attempts=3, first="5m"), timeout="1h", tags=["tape"])
 def backup(place: Place) -> float:
     return 1.0
@@ -131,6 +222,15 @@ def mistakes(runtime: Runtime, step: Step) -> None:
     runtime.trigger(charge_order)  # type: ignore[arg-type]  # pyright: ignore
     runtime.trigger(greet, 3)  # type: ignore[arg-type]  # pyright: ignore
     backup("Ulm")  # type: ignore[arg-type]  # pyright: ignore
+    step.child(charge_order, Place("Ulm"))  # type: ignore[arg-type]  # pyright: ignore
+    step.child(charge_order)  # type: ignore[arg-type]  # pyright: ignore
+    step.child(nothing, id=7)  # type: ignore[call-overload]  # pyright: ignore
+    step.message("cancel", max=7)  # type: ignore[call-overload]  # pyright: ignore
+    step.map(charge_order, [Place("Ulm")])  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore
+    step.messages("cancel", max="7")  # type: ignore[call-overload]  # pyright: ignore
+    step.attach(7)  # type: ignore[call-overload]  # pyright: ignore
+    step.timer("1s").cancel()  # type: ignore[attr-defined]  # pyright: ignore
+    step.defer(load_total, "one")  # type: ignore[arg-type]  # pyright: ignore
     workflow(tags="gpu")  # type: ignore[call-overload]  # pyright: ignore
     workflow(cron="@daily")  # type: ignore[call-overload]  # pyright: ignore
 

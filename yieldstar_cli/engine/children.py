@@ -132,7 +132,17 @@ class Children(StepParts):
     @overload
     def map(
         self,
-        workflow: Workflow[..., Any] | str,
+        workflow: Workflow[..., Any],
+        items: Sequence[Mapping[str, object]],
+        *,
+        id: Callable[[Any], str] | None = None,
+        limit: int | None = None,
+        errors: Literal["raise", "keep"] = "raise",
+    ) -> Coroutine[Any, Any, list[Any]]: ...
+    @overload
+    def map(
+        self,
+        workflow: str,
         items: Sequence[Any],
         *,
         id: Callable[[Any], str] | None = None,
