@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,19 +28,9 @@ def shop(tmp_path: Path) -> Shop:
     return found
 
 
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes started by a test; whatever is left is killed."""
-    processes: list[subprocess.Popen[str]] = []
-    yield processes
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def start_sender(shop: Shop, name: str, *, killed: bool) -> subprocess.Popen[str]:
-    numbers = [str(n) for n in (COUNT, COMMAND_EVERY, UNSURE_EVERY if killed else 0)]
+def start_sender(shop: Shop, name: str) -> subprocess.Popen[str]:
+    unsure_every = UNSURE_EVERY if name == "d" else 0
+    numbers = [str(n) for n in (COUNT, COMMAND_EVERY, unsure_every)]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.process.mail", str(shop.folder), name, *numbers],
         cwd=ROOT,
@@ -65,35 +56,38 @@ def killed_after(shop: Shop, switches: int) -> None:
         worker.communicate()
 
 
-def test_each_message_is_consumed_once_in_its_senders_order(
-    shop: Shop, started: list[subprocess.Popen[str]]
-) -> None:
+def send_all(shop: Shop, name: str) -> int:
+    """Run a sender to its end, again after each of its deaths; how often it was killed."""
+    for deaths in itertools.count():
+        sender = start_sender(shop, name)
+        _, errors = sender.communicate()
+        if sender.returncode != KILLED:
+            assert (sender.returncode, errors) == (0, "")
+            return deaths
+    raise AssertionError
+
+
+def test_each_message_is_consumed_once_in_its_senders_order(shop: Shop) -> None:
     """cases 263, 238, 234, 259; B09; spec M1-M3, C7, E13."""
     total = len(SENDERS) * COUNT
     shop.ys("trigger", "receiver", "--id", "receiver", "-p", f"wanted={total}", check=True)
-    senders = {name: start_sender(shop, name, killed=name == "d") for name in SENDERS}
-    started.extend(senders.values())
-
-    for number in range(KILLS):
-        killed_after(shop, 1 + number * 7 % (20 if torturing() else 4))
-    worker = shop.start("worker")
-    started.append(worker)
-    deaths = 0
-    for name, sender in senders.items():
-        _, errors = sender.communicate()
-        while name == "d" and sender.returncode == KILLED:
-            deaths += 1
-            sender = start_sender(shop, name, killed=True)
-            started.append(sender)
-            _, errors = sender.communicate()
-        assert (sender.returncode, errors) == (0, "")
-    assert shop.ys("wait", "receiver", "--timeout", "100s").returncode == 0
+    with ThreadPoolExecutor(len(SENDERS)) as pool:
+        senders = {name: pool.submit(send_all, shop, name) for name in SENDERS}
+        for number in range(KILLS):
+            killed_after(shop, 1 + number * 7 % (20 if torturing() else 4))
+        worker = shop.start("worker")
+        try:
+            deaths = {name: sender.result() for name, sender in senders.items()}
+            assert shop.ys("wait", "receiver", "--timeout", "100s").returncode == 0
+        finally:
+            worker.terminate()
+            said = worker.communicate()
 
     shown = shop.show("receiver")
     assert shown["outcome"]["result"] == dict.fromkeys(SENDERS, COUNT)
     assert shown["incarnation"] == total // EACH + 1
-    assert deaths == (COUNT - 6) // UNSURE_EVERY + 1
+    assert deaths == {**dict.fromkeys(SENDERS, 0), "d": (COUNT - 6) // UNSURE_EVERY + 1}
     for name in SENDERS:
         notes = (shop.folder / f"{name}.sent").read_text().splitlines()
         assert notes == [f"{number} delivered" for number in range(COUNT)]
-    assert worker.poll() is None
+    assert (worker.returncode, *said) == (0, "", "")
