@@ -202,7 +202,7 @@ class Carrier:
             elif self._pressed:
                 release = True
             else:
-                moment = self.waiting.next_moment(self._tries)
+                moment = self.waiting.next_moment(self._tries, now, self.host.tags)
                 if moment is None or moment > now or self._leaving:
                     outcome = Suspended(moment)
                 # Else what was applied led to a wait that is ready: another round (R10).
@@ -265,8 +265,10 @@ class Carrier:
         elif status is not None:
             self._status = status
         ends = outcome is not None and not isinstance(outcome, Suspended)
-        put, gone = ((), ()) if ends else self.waiting.changes(self._tries, self.host.tags)
         suspends = isinstance(outcome, Suspended)
+        tags = self.host.tags
+        needs = self.waiting.needs(self._tries, now, tags) if suspends else ()
+        put, gone = ((), ()) if ends else self.waiting.changes(self._tries, now, tags)
         return Round(
             entries=entries,
             attempts=taken.attempts,
@@ -278,7 +280,7 @@ class Carrier:
             invalid=taken.invalid,
             actions=driver.take_actions(max(now, driver.moment)) if driver.actions else (),
             told=taken.told,
-            needs=self.waiting.needs(self._tries, now, self.host.tags) if suspends else (),
+            needs=needs,
             outcome=outcome,
         )
 

@@ -133,14 +133,16 @@ class Waiting:
             self._in_heap.discard(handle)
         return None
 
-    def next_moment(self, tries: Tries) -> int | None:
+    def next_moment(self, tries: Tries, now: int, tags: Set[str]) -> int | None:
         """The earliest moment among what is awaited now, retry pauses included, or None."""
         # What a cancel led to is awaited since then, and nobody has taken note of it yet.
         self.absorb()
         moments = [
             handle.retry_at
             for handle in self._driver.performing
-            if handle.retry_at is not None and handle not in tries
+            if handle.retry_at is not None
+            and handle not in tries
+            and (_pauses(handle, now) or _allowed(handle, tags))
         ]
         timer = self.next_timer()
         if timer is not None:
@@ -154,27 +156,26 @@ class Waiting:
         return [
             handle
             for handle in self._driver.performing
-            if handle not in tries
-            and (handle.retry_at is None or handle.retry_at <= now)
-            and _allowed(handle, tags)
+            if handle not in tries and not _pauses(handle, now) and _allowed(handle, tags)
         ]
 
     def needs(self, tries: Tries, now: int, tags: Set[str]) -> tuple[str, ...]:
         """Tags of steps that may begin, though not in this worker (spec O5)."""
-        found = {
-            handle.work.tag
-            for handle in self._driver.performing
-            if handle.work is not None
-            and handle.work.tag is not None
-            and handle not in tries
-            and (handle.retry_at is None or handle.retry_at <= now)
-            and not _allowed(handle, tags)
-        }
+        found: set[str] = set()
+        for handle in self._driver.performing:
+            tag = handle.work.tag if handle.work is not None else None
+            if tag is None or tag in tags or handle in tries or _pauses(handle, now):
+                continue
+            found.add(tag)
+            if handle.retry_at is not None:
+                self.touch(handle)  # its pause is over, and it is told to wait for the tag
         return tuple(sorted(found))
 
     # --- what the file is told -----------------------------------------------------------------
 
-    def changes(self, tries: Tries, tags: Set[str]) -> tuple[tuple[Wait, ...], tuple[Place, ...]]:
+    def changes(
+        self, tries: Tries, now: int, tags: Set[str]
+    ) -> tuple[tuple[Wait, ...], tuple[Place, ...]]:
         """The rows to write and those to delete; from now on the file is taken to have them so."""
         self.absorb()
         dirty, self._dirty = self._dirty, {}
@@ -184,7 +185,7 @@ class Waiting:
             if not handle.key:
                 continue
             place = (str(handle.kind), handle.key)
-            row = _row(handle, tries, tags)
+            row = _row(handle, tries, now, tags)
             old = self._recorded.get(place)
             if row is None:
                 if old is not None:
@@ -195,16 +196,16 @@ class Waiting:
                 put.append(row)
         if self._unsure:
             self._unsure = False
-            gone += self._left_over(tries, tags)
+            gone += self._left_over(tries, now, tags)
         return tuple(put), tuple(gone)
 
-    def _left_over(self, tries: Tries, tags: Set[str]) -> list[Place]:
+    def _left_over(self, tries: Tries, now: int, tags: Set[str]) -> list[Place]:
         """Rows of an earlier delivery that nothing stands behind any more."""
         kept = self._driver.open
         gone = [
             place
             for place in self._recorded
-            if place not in kept or _row(kept[place], tries, tags) is None
+            if place not in kept or _row(kept[place], tries, now, tags) is None
         ]
         for place in gone:
             del self._recorded[place]
@@ -215,19 +216,23 @@ class Waiting:
         return tuple(place for place in places if self._recorded.pop(place, None) is not None)
 
 
+def _pauses(handle: Handle, now: int) -> bool:
+    return handle.retry_at is not None and handle.retry_at > now
+
+
 def _allowed(handle: Handle, tags: Set[str]) -> bool:
     work = handle.work
     return work is None or work.tag is None or work.tag in tags
 
 
-def _row(handle: Handle, tries: Tries, tags: Set[str]) -> Wait | None:
+def _row(handle: Handle, tries: Tries, now: int, tags: Set[str]) -> Wait | None:
     """What the file is told of `handle`; None if it does not wait."""
     if handle.state is not State.OPEN:
         return None
     if handle.work is not None:
         if handle in tries:
             return None
-        if handle.retry_at is not None:
+        if _pauses(handle, now) or (handle.retry_at is not None and _allowed(handle, tags)):
             return _wait(handle, handle.retry_at, "retrying", handle.attempts + 1)
         if not _allowed(handle, tags):
             return _wait(handle, None, "tagged", handle.attempts + 1)
