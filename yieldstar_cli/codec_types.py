@@ -46,8 +46,10 @@ def _look_through(type_: Any) -> None:
             todo += getattr(info, name, ())
 
 
-# A loop asks for the same type again with each message, and so does each replay of it.
-_look_through_once = lru_cache(maxsize=1024, typed=True)(_look_through)
+@lru_cache(maxsize=1024, typed=True)
+def _look_through_once(type_: Any) -> None:
+    """A loop asks for the same type again with each message, and so does each replay of it."""
+    _look_through(type_)
 
 
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:

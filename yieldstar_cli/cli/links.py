@@ -130,6 +130,12 @@ def _tagged(wait: Operation, tag: str, facts: Facts) -> Link:
 # --- executions ---------------------------------------------------------------------------------
 
 
+def _in_a_circle(target: str, own: str) -> str:
+    if target == own:
+        return "which is itself: that cannot end by itself"
+    return f"which waits for {own} in turn: neither can end by itself"
+
+
 def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: Judge) -> Link:
     awaited = facts.awaited.get(target)
     record = None if awaited is None else awaited.record
@@ -147,16 +153,9 @@ def _execution(wait: Operation, target: str, facts: Facts, times: Times, judge: 
         state = f"{record.status} at {times.at(record.updated_at)}"
         return Link(wait, name, state, ready=True, earliest_at=now, awaited=awaited)
     if awaited.above:
-        own = facts.record.execution_id
-        turn = f"which waits for {own} in turn: neither can end by itself"
-        return Link(
-            wait,
-            name,
-            turn if target != own else "which is itself: that cannot end by itself",
-            stuck=True,
-            remedies=(f"End one: ys cancel {typed(target)}",),
-            awaited=awaited,
-        )
+        state = _in_a_circle(target, facts.record.execution_id)
+        remedies = (f"End one: ys cancel {typed(target)}",)
+        return Link(wait, name, state, stuck=True, remedies=remedies, awaited=awaited)
     if awaited.facts is None:
         state = f"{record.status}; what it waits for was not followed"
         at = record.due_at
