@@ -520,3 +520,17 @@ def test_words_that_are_no_text_are_kept_as_escapes(
     assert record.paused == Paused("execution", "\\ud800", clock.now_ms(), "\\udc80")
     assert record.cancel == CancelRequested(clock.now_ms(), "\\ud800")
     assert storage.steering.pauses() == [Paused("all", "\\ud800", clock.now_ms(), "a\\x00b")]
+
+
+def test_ending_at_once_what_was_asked_to_cancel_keeps_the_reason(
+    storage: SqliteStorage, delivery: Delivery
+) -> None:
+    """case 280; spec C6: pressing on with --now and no word of one's own means the first wish."""
+    storage.steering.cancel("a", reason="fraud")
+
+    answer = storage.steering.cancel("a", now=True)
+
+    record = storage.executions.get("a")
+    assert answer == "cancelled"
+    assert record is not None
+    assert record.outcome == CancelledOutcome("fraud")

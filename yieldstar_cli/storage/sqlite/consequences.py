@@ -54,7 +54,7 @@ UPDATE executions
    AND status IN ('admitted', 'suspended')
 RETURNING execution_id, updated_at, token, last_worker, claimed_at
 """
-STANDING = "SELECT status, token, claimed_by FROM executions WHERE n = :n"
+STANDING = "SELECT status, token, claimed_by, cancel_reason FROM executions WHERE n = :n"
 FIND = "SELECT n FROM executions WHERE execution_id = :execution_id"
 LINKED = """
 SELECT n, token
@@ -98,7 +98,7 @@ class Consequences:
         self, number: int, reason: str | None, now: int, *, at_once: bool = False
     ) -> CancelAnswer:
         """Ask for a cancellation; one that never began, or any with `at_once`, ends here (C6)."""
-        (status, token, _) = self._db.rows(STANDING, {"n": number})[0]
+        (status, token, _, _) = self._db.rows(STANDING, {"n": number})[0]
         if Status(status).terminal:
             return "ignored"
         if at_once or token == 0:
@@ -122,7 +122,9 @@ class Consequences:
                     self._db.rows(REQUEST_CANCEL, {"n": child, "reason": reason, "now": now})
 
     def _cancel_now(self, number: int, reason: str | None, now: int) -> Ended:
-        (_, _, claimed_by) = self._db.rows(STANDING, {"n": number})[0]
+        (_, _, claimed_by, asked) = self._db.rows(STANDING, {"n": number})[0]
+        # Who only presses on what was asked for before means the same.
+        reason = asked if reason is None else reason
         _, outcome = records.stored_outcome(CancelledOutcome(reason))
         bindings = {"n": number, "reason": reason, "outcome": outcome, "now": now}
         row = self._db.row(CANCEL_NOW, bindings)
