@@ -10,7 +10,17 @@ from decimal import Decimal
 
 import msgspec
 
-from yieldstar_cli import RetryPolicy, Step, StepTimeout, this_step, workflow
+from yieldstar_cli import (
+    ChildCancelled,
+    ChildFailed,
+    ExecutionAdmissionError,
+    InvalidMessage,
+    RetryPolicy,
+    Step,
+    StepTimeout,
+    this_step,
+    workflow,
+)
 from yieldstar_cli.errors import Fatal, RetryableError
 
 QUICK = RetryPolicy(attempts=3, first="20ms")
@@ -217,6 +227,153 @@ def plain(n: int) -> int:
     return n * this_step().attempt
 
 
+# --- waiting on the world ------------------------------------------------------------------------
+
+
+class Command(msgspec.Struct):
+    do: str
+    price: Decimal = Decimal(0)
+
+
+@workflow
+async def grandchild(step: Step, n: int) -> Order:
+    """A child's child; its result has a type of its own."""
+    return await step.run(load, n)
+
+
+@workflow
+async def good_child(step: Step, n: int) -> int:
+    """A child that has one."""
+    order = await step.child(grandchild, {"n": n})
+    assert isinstance(order.price, Decimal)
+    return order.id + 1
+
+
+@workflow
+async def bad_child(step: Step) -> None:
+    """A child that fails."""
+    await step.run(refuse, 9)
+
+
+@workflow
+async def waiting_child(step: Step) -> None:
+    """A child that waits until it is told to end."""
+    try:
+        await step.message("never")
+    finally:
+        await step.run(fetch, 3)
+
+
+@workflow
+async def children(step: Step) -> list[str]:
+    """Awaited twice, failed, cancelled, asked for its status, of an ID in use; by handle."""
+    good = step.child(good_child, {"n": 1})
+    seen = [str(await good), str(await good), (await good.status()).status]
+    try:
+        await step.child(bad_child)
+    except ChildFailed as error:
+        seen.append(str(error))
+    waiting = step.child("waiting-child")
+    waiting.cancel("not needed")
+    try:
+        await step.handle(waiting.ref)
+    except ChildCancelled as error:
+        seen.append(str(error))
+    try:
+        await step.child(good_child, {"n": 2}, id=waiting.id)
+    except ExecutionAdmissionError as error:
+        seen.append(error.code)
+    return seen
+
+
+@workflow
+async def mapped(step: Step) -> list[int]:
+    """One after the other, so that they end in one order everywhere."""
+    return await step.map(good_child, [{"n": n} for n in range(3)], limit=1)
+
+
+@workflow
+async def parent_ends(step: Step) -> str:
+    """A child is left behind and cancelled, a detached one goes on."""
+    step.child("waiting-child")
+    away = step.child(good_child, {"n": 5}, detached=True, id="away-child")
+    await step.sleep("300ms")
+    return away.id
+
+
+@workflow
+async def inbox(step: Step) -> list[object]:
+    """Messages of a type, one that is none, in a batch, asked for, counted."""
+    seen: list[object] = []
+    first = await step.message("commands", Command)
+    assert isinstance(first.price, Decimal)
+    seen.append(first.do)
+    try:
+        await step.message("commands", Command)
+    except InvalidMessage:
+        seen.append("invalid")
+    seen.append(await step.queue_depth("numbers"))
+    seen.append(await step.messages("numbers", int, max=2))
+    seen.append(await step.try_message("numbers", int))
+    seen.append(await step.try_message("numbers", int))
+    won = await step.select(step.timer("10ms"), step.message("commands", Command))
+    seen.append(type(won).__name__)
+    return seen
+
+
+@workflow
+async def incarnations(step: Step, left: int, total: int = 0, ref: str | None = None) -> int:
+    """Reads, begins anew with a child's handle, and hears of it there."""
+    step.defer(fetch, left)
+    number = await step.message("numbers", int)
+    if ref is not None:
+        number += await step.handle(ref, good_child)
+    if left:
+        child = step.child(good_child, {"n": left})
+        step.set_status({"left": left})
+        await step.continue_as({"left": left - 1, "total": total + number, "ref": child.ref})
+    return total + number
+
+
+@workflow
+async def to_others(step: Step) -> list[str]:
+    """Sends and wakes: to itself, to nobody, to who has ended."""
+    child = step.child(good_child, {"n": 1})
+    await child
+    return [
+        await step.send(step.event.execution_id, "mine", {"n": 1}),
+        str(await step.message("mine")),
+        await step.send("nobody", "queue", 1),
+        await step.send(child.id, "queue", 1),
+        await step.wake(child.id),
+        await step.wake("nobody"),
+        await step.wake(step.event.execution_id),
+    ]
+
+
+@workflow
+async def deferred(step: Step) -> str:
+    """What was deferred runs last first; one that fails changes nothing."""
+    step.defer(fetch, 1)
+    step.defer(refuse, 2)
+    step.defer(load, 3)
+    return "done"
+
+
+@workflow
+async def in_branches(step: Step) -> list[str]:
+    """Each branch reads its own queue and has a child; one is cancelled."""
+
+    async def reader(queue: str) -> str:
+        word = await step.message(queue, str)
+        return f"{word} {await step.child(good_child, {'n': len(word)})}"
+
+    left = step.spawn(reader("none"))
+    said = [await step.spawn(reader("left")), await step.spawn(reader("right"))]
+    left.cancel()
+    return said
+
+
 ZOO = {
     sequence: {"n": 4},
     loop: {},
@@ -232,4 +389,26 @@ ZOO = {
     patched: {},
     fails: {},
     plain: {"n": 3},
+    children: {},
+    mapped: {},
+    parent_ends: {},
+    inbox: {},
+    incarnations: {"left": 3},
+    to_others: {},
+    deferred: {},
+    in_branches: {},
 }
+#: What is sent to them before they are admitted: queue and value.
+MAIL = {
+    inbox: [
+        ("commands", {"do": "start", "price": "1.50"}),
+        ("commands", {"dont": "start"}),
+        ("numbers", 1),
+        ("numbers", 2),
+        ("numbers", 3),
+    ],
+    incarnations: [("numbers", n) for n in range(4)],
+    in_branches: [("right", "to the right"), ("left", "left")],
+}
+#: What they start.
+FAMILY = [grandchild, good_child, bad_child, waiting_child]
