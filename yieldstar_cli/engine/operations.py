@@ -103,7 +103,7 @@ class Handle(Generic[T_co]):
         self._driver = driver
         self.state = State.OPEN
         self.waiters: list[Waiter] = []
-        #: When it was last named in an await: breaks ties at one look (spec O6).
+        #: When it began to be awaited: breaks ties at one look (spec O6).
         self.await_seq = 0
         self.resolved_seq = 0
         self._value: Any = None
@@ -216,7 +216,9 @@ def _park(
 def register(driver: Driver, waiter: Waiter, handle: Handle[Any]) -> None:
     """From now on `waiter` hears of the end of `handle`, which is open."""
     driver.awaits += 1
-    handle.await_seq = driver.awaits
+    if not handle.waiters:
+        # Who awaits it as well takes nothing from those that have waited since (spec M2).
+        handle.await_seq = driver.awaits
     handle.waiters.append(waiter)
     if handle.watched:
         driver.touched[handle] = None
