@@ -77,6 +77,8 @@ def hold_all(bench: Bench, sent: Counter[str]) -> None:
         hold_history(bench, record, taken[name])
         hold_messages(bench, name, taken[name], stored[name] + sent[name])
         hold_children(bench, record, taken[name], records)
+        lines = [line.index for line in bench.storage.reader.logs(record.number)]
+        assert lines == list(range(len(lines))), name
         if not record.status.terminal:
             hold_wait(bench, record)
 
@@ -205,8 +207,8 @@ def hold_messages(bench: Bench, name: str, histories: list[list[Entry]], stored:
 
 
 def _queue(entry: Entry) -> str:
-    """The queue is the last part of the key: nobody gave one another name."""
-    return entry.step_key.rpartition(":")[2].partition("#")[0]
+    """The queue is the last part of the key, or of the name that was given to it."""
+    return entry.step_key.rpartition(":")[2].partition("#")[0].removeprefix("next ")
 
 
 def _taken(entry: Entry) -> list[Any]:
@@ -244,6 +246,9 @@ def hold_children(
             assert entry.ok == isinstance(target.outcome, Completed), (entry, target.outcome)
             if isinstance(target.outcome, Completed):
                 assert entry.value == target.outcome.result
+    for name, said in ends.items():
+        if name in records and not any("there is no execution" in text for _, text in said):
+            assert len(said) == 1, (record.execution_id, name, "ended in two ways")
     for child in children:
         if record.status.terminal and not child.detached and not child.status.terminal:
             # It was asked to, and went on of its own will.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine import promises, world
 from tests.engine.programs import CALLS
-from tests.engine.worlds import Way, World, played, seen, steps, ties
+from tests.engine.worlds import Way, World, played, seen, standing, steps, ties
 
 RELAXED = settings(
     deadline=None, suppress_health_check=list(HealthCheck), max_examples=40, print_blob=False
@@ -22,10 +22,19 @@ def held(found: World, way: Way) -> Any:
     """Play it, hold it to what was promised, and say what was seen."""
     with played(found, way) as play:
         calls = Counter(CALLS)
-        promises.hold_all(play.bench, play.sent)
+        promises.hold_all(play.bench, play.outside.sent)
         if not play.died:
             assert max(calls.values(), default=0) <= 1, calls.most_common(3)
-        return seen(play), steps(calls), play.points, ties(play)
+        found_there = seen(play), steps(calls), play.points, ties(play)
+        stood = standing(play)
+        play.wake_all()
+        assert standing(play) == stood
+        assert Counter(CALLS) == calls
+        for kind in ("cancel", "cancel_now"):
+            play.cancel_all(kind)
+            promises.hold_all(play.bench, play.outside.sent)
+        assert all(status.terminal for _, status, _ in standing(play).values())
+        return found_there
 
 
 @RELAXED

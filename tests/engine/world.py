@@ -76,6 +76,10 @@ class WorldRun(Run):
         if handle is not None:
             await self.say("soon", self.step.timeout(handle, span))
 
+    async def do_all_held(self, count: int, span: int) -> None:
+        handles = self.handles[len(self.handles) - count :]
+        await self.say("all", self.step.timeout(self.step.all(handles), span))
+
     async def do_select(self, count: int, span: int) -> None:
         handles = [*self.handles[len(self.handles) - count :], self.step.timer(span)]
         won = await self.step.select(*handles)
@@ -118,6 +122,10 @@ class WorldRun(Run):
 
     async def do_try(self, queue: str, typed: bool) -> None:
         await self.say("try", self.step.try_message(queue, str if typed else Any))
+
+    async def do_keyed(self, queue: str, span: int) -> None:
+        handle = self.step.using(key=f"next {queue}").message(queue)
+        await self.say("keyed", self.step.timeout(handle, span))
 
     async def do_spawn_try(self, queue: str) -> None:
         self.handles.append(self.step.spawn(self.step.try_message(queue)))
@@ -170,6 +178,16 @@ class WorldRun(Run):
             found = await handle.status()
             self.trace.append(["status", found.ended, str(found.result), found.error])
 
+    async def do_spawn_status(self, index: int) -> None:
+        handle = self.held(index)
+        if isinstance(handle, ExecutionHandle):
+            asked = self.step.spawn(handle.status())
+            self.handles.append(self.step.spawn(self.ended(asked)))
+
+    async def ended(self, asked: Any) -> bool:
+        """What does not hang on the moment at which a child begins."""
+        return bool((await asked).ended)
+
     async def do_cancel_child(self, index: int) -> None:
         handle = self.held(index)
         if isinstance(handle, ExecutionHandle):
@@ -191,10 +209,16 @@ class WorldRun(Run):
         except Exception as error:
             self.trace.append(["map", type(error).__name__, str(error)])
 
+    async def do_spawn_map(self, hows: list[str], limit: int) -> None:
+        self.handles.append(self.step.spawn(self.do_map(hows, limit, "keep")))
+
     # --- the end -----------------------------------------------------------------------------
 
     async def do_defer(self, n: int) -> None:
         self.step.defer(work, n)
+
+    async def do_raise(self, n: int) -> None:
+        raise LookupError(f"given up {n}")
 
     async def do_continue(self) -> None:
         if not self.rest:
@@ -251,6 +275,7 @@ waits = [
     a("message_only", queues),
     *[a("hold_message", queues, flags)] * 2,
     a("hold_messages", queues, flags, st.integers(1, 3)),
+    a("keyed", queues, spans),
     a("try", queues, flags),
     a("spawn_try", queues),
     a("depth", queues),
@@ -259,13 +284,16 @@ joins = [
     *[a("join_soon", numbers, spans)] * 3,
     a("join", numbers),
     *[a("select", st.integers(0, 4), seconds)] * 3,
+    a("all_held", st.integers(1, 3), spans),
     a("cancel", numbers),
 ]
 children = [
     a("child", hows, numbers, st.just(""), flags, no),
     a("child", ending, numbers, st.just(""), flags, flags),
     a("child", ending, st.integers(0, 1), st.sampled_from(["own", "taken"]), flags, flags),
-    a("status", numbers),
+    a("spawn_map", st.lists(ending, max_size=4), st.integers(0, 2)),
+    *[a("status", numbers)] * 2,
+    a("spawn_status", numbers),
     a("handle", numbers),
     a("map", st.lists(ending, max_size=4), st.integers(0, 2), st.sampled_from(["keep", "raise"])),
 ]
@@ -292,6 +320,7 @@ loud = [
     *tells("self", "self", "ref", *NAMES),
     a("cancel_child", numbers),
     a("continue"),
+    a("raise", numbers),
 ]
 
 

@@ -63,6 +63,55 @@ class _Ringing:
         self._writer.close()
 
 
+class Outside:
+    """Whoever admits, sends, cancels and pauses from another process."""
+
+    def __init__(self, bench: Bench, *, slow: bool) -> None:
+        self._bench = bench
+        self._slow = slow
+        self._count = 0
+        #: What was sent and stored, by execution.
+        self.sent: Counter[str] = Counter()
+
+    def admit(self, execution_id: str, lives: list[Any]) -> None:
+        """Admit a person with these lives."""
+        params = {"acts": lives, "refs": [], "no": 1, "slow": self._slow}
+        with contextlib.suppress(ExecutionAdmissionError):
+            self._bench.admit("person", params, execution_id=execution_id)
+
+    def happen(self, event: list[Any]) -> None:
+        """Do one thing now."""
+        kind, *about = event
+        storage = self._bench.storage
+        with contextlib.suppress(ExecutionNotFound):
+            match kind:
+                case "send":
+                    self._send(*about)
+                case "wake":
+                    storage.executions.request_wake(about[0], self._bench.clock.now_ms())
+                case "cancel":
+                    storage.steering.cancel(about[0], reason="enough")
+                case "cancel_now":
+                    storage.steering.cancel(about[0], now=True)
+                case "pause":
+                    storage.steering.pause(**_scope(about[0]), by="me")
+                case "resume":
+                    storage.steering.resume(**_scope(about[0]))
+                case "admit":
+                    self.admit(about[0], [[["message_only", "a"], ["message_only", "b"]]])
+
+    def _send(self, target: str, queue: str, keyed: bool) -> None:
+        inbox = self._bench.storage.inbox
+        before = len(inbox.messages(target))
+        self._count += 1
+        key = f"k{self._count % 2}" if keyed else None
+        value = codec.encode(self._count if self._count % 3 == 2 else f"out {self._count}")
+        answer = inbox.send(target, queue, value, ttl_ms=TTL, idempotency_key=key)
+        stored = len(inbox.messages(target)) - before
+        assert stored == 0 if answer == "refused" else keyed or stored == 1
+        self.sent[target] += stored
+
+
 class PatientLoop(VirtualLoop):
     """A loop that says so when virtual time stands still for ever."""
 
@@ -89,8 +138,6 @@ class Play:
         self.way = way
         self.kills = list(way.kills)
         self.moments: list[int] = []
-        #: What was sent from outside and stored, by execution.
-        self.sent: Counter[str] = Counter()
         self.points = 0
         self.died = False
         self.bench = Bench(
@@ -102,12 +149,13 @@ class Play:
             duration=some_time if way.timed else None,
             commit_ms=way.commit_ms,
         )
+        self.outside = Outside(self.bench, slow=world.slow)
 
     def play(self) -> None:
         """Run everything."""
-        self._admit("p", self.world.p)
+        self.outside.admit("p", self.world.p)
         if self.world.q is not None:
-            self._admit("q", self.world.q)
+            self.outside.admit("q", self.world.q)
         self.bench.admit("small", {"how": "plain", "n": 1}, execution_id="r")
         self._start()
         at = self.bench.clock.now_ms()
@@ -125,10 +173,23 @@ class Play:
         self._survive(lambda: self.bench.run_to(at + LONG_MS))
         self.points = len(self.bench.points.names)
 
-    def _admit(self, execution_id: str, lives: list[Any]) -> None:
-        with contextlib.suppress(ExecutionAdmissionError):
-            params = {"acts": lives, "refs": [], "no": 1, "slow": self.world.slow}
-            self.bench.admit("person", params, execution_id=execution_id)
+    def wake_all(self) -> None:
+        """A new worker looks at everything that is open: all is replayed, and nothing is ready."""
+        self.kills.clear()
+        self.crash()
+        for record in self.bench.storage.reader.find(limit=None):
+            self.outside.happen(["wake", record.execution_id])
+        self._rest()
+
+    def cancel_all(self, kind: str) -> None:
+        """Ask everything that is open to end."""
+        for record in self.bench.storage.reader.find(limit=None):
+            self.outside.happen([kind, record.execution_id])
+        self._rest()
+
+    def _rest(self) -> None:
+        self._ring()
+        self.bench.run_to(self.bench.clock.now_ms() + LONG_MS)
 
     def _start(self) -> None:
         self.bench.loop = PatientLoop(self.bench.clock)
@@ -163,40 +224,11 @@ class Play:
         self._start()
 
     def _happen(self, event: list[Any]) -> None:
-        kind, *about = event
-        storage = self.bench.storage
-        with contextlib.suppress(ExecutionNotFound):
-            match kind:
-                case "send":
-                    self._send(*about)
-                case "wake":
-                    storage.executions.request_wake(about[0], self.bench.clock.now_ms())
-                case "cancel":
-                    storage.steering.cancel(about[0], reason="enough")
-                case "cancel_now":
-                    storage.steering.cancel(about[0], now=True)
-                case "pause":
-                    storage.steering.pause(**_scope(about[0]), by="me")
-                case "resume":
-                    storage.steering.resume(**_scope(about[0]))
-                case "admit":
-                    self._admit(about[0], [[["message_only", "a"], ["message_only", "b"]]])
-                case "crash":
-                    self.crash()
+        if event[0] == "crash":
+            self.crash()
+        else:
+            self.outside.happen(event)
         self._ring()
-
-    def _send(self, target: str, queue: str, keyed: bool) -> None:
-        before = len(self.bench.storage.inbox.messages(target))
-        count = self.sent["all"]
-        self.sent["all"] += 1
-        key = f"k{count % 2}" if keyed else None
-        value = codec.encode(count if count % 3 == 2 else f"out {count}")
-        answer = self.bench.storage.inbox.send(
-            target, queue, value, ttl_ms=TTL, idempotency_key=key
-        )
-        stored = len(self.bench.storage.inbox.messages(target)) - before
-        assert stored == 0 if answer == "refused" else keyed or stored == 1
-        self.sent[target] += stored
 
 
 def _scope(name: str) -> dict[str, str]:
@@ -247,6 +279,14 @@ def seen(play: Play) -> Any:
             (c.execution_id, str(c.status), c.updated_at)
             for c in bench.storage.family.children(record.number)
         ],
+    }
+
+
+def standing(play: Play) -> Any:
+    """The history and the end of every execution."""
+    return {
+        record.execution_id: (histories(play.bench, record), record.status, record.outcome)
+        for record in play.bench.storage.reader.find(limit=None)
     }
 
 
