@@ -288,7 +288,7 @@ def test_an_async_step_is_cancelled_with_its_execution(
 def test_what_a_child_returns_after_its_parents_end_at_once_is_refused(
     shop: Shop, runtime: Runtime, worker: subprocess.Popen[str]
 ) -> None:
-    """cases 272, 276, 284, 285, 215; spec C4, C6, L2: the child is ended with it; the worker goes on."""
+    """cases 215, 272, 276, 284, 285; spec C6, L2: the child ends with it, the worker goes on."""
     shop.gate("c")
     runtime.trigger("guardian", {"name": "c"}, id="p")
     pid = shop.wait_entered("c")
