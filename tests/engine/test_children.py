@@ -725,6 +725,36 @@ def test_how_a_child_stands_is_recorded() -> None:
     assert firsts <= {"admitted", "suspended"}
 
 
+def test_a_child_that_is_parked_keeps_its_parent_waiting_and_is_no_end() -> None:
+    """case 216; spec L5, C6: poisoned is not terminal; woken it goes on, or `--now` ends it."""
+
+    @workflow
+    async def parent(step: Step) -> Any:
+        try:
+            return await step.child(square, {"n": 3})
+        except ChildCancelled as error:
+            return str(error)
+
+    for mend, end in (("wake", 9), ("cancel", "p/square was cancelled: given up")):
+        with Bench(parent, square) as bench:
+            bench.admit("parent", execution_id="p")
+            at(bench, 500)
+            bench.storage.db.rows(
+                "UPDATE executions SET poisoned_at = :now WHERE execution_id = 'p/square'",
+                {"now": START},
+            )
+            at(bench, HOUR)
+            between = status(bench, "p"), [wait.target for wait in waits(bench, "p")]
+            if mend == "wake":
+                bench.storage.executions.wake("p/square")
+            else:
+                bench.storage.steering.cancel("p/square", reason="given up", now=True)
+            bench.run()
+
+            assert between == ("suspended", ["p/square"])
+            assert bench.result("p").result == end
+
+
 # --- C5: any execution ---
 
 

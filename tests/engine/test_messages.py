@@ -834,6 +834,29 @@ def test_what_makes_no_sense_is_refused_at_the_call(call: Any, error: type[Excep
         assert bench.storage.inbox.messages("x") == []
 
 
+def test_from_within_a_step_nothing_is_sent() -> None:
+    """B17; spec O7, R9: it would go out once for each try; the line to write is said."""
+    held: list[Step] = []
+
+    def inside() -> None:
+        str(held[0].send("y", "q", 1))
+
+    @workflow
+    async def w(step: Step) -> str:
+        held.append(step)
+        await step.run(inside)
+        return "done"
+
+    with Bench(w) as bench:
+        bench.admit("w", execution_id="x")
+        bench.run()
+        problem = bench.record("x").problem
+
+        assert problem is not None
+        assert problem.code == "MISPLACED_CALL"
+        assert bench.storage.inbox.messages("y") == []
+
+
 def test_an_execution_can_send_to_itself() -> None:
     """spec M1: also as the last thing it does, and then nobody reads it."""
 
