@@ -14,7 +14,7 @@ from tests.engine import promises, world
 from tests.engine.programs import CALLS
 from tests.engine.test_random_programs import FixedChance, some_time
 from tests.engine.world import person, small
-from tests.engine.worlds import STANDS_STILL, Outside
+from tests.engine.worlds import STANDS_STILL, BusyWriter, Outside
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.testing import Bench
 
@@ -27,7 +27,7 @@ LONG_MS = 10**9
 class Pair:
     """Two workers, each with its own memory, on one file and one clock."""
 
-    def __init__(self, folder: Path, p: Any, q: Any, commit_ms: int) -> None:
+    def __init__(self, folder: Path, p: Any, q: Any, commit_ms: int, queue_ms: int) -> None:
         self.clock = ManualClock()
         chance = FixedChance()
         self.benches = [
@@ -47,7 +47,12 @@ class Pair:
         self.outside.admit("p", p)
         self.outside.admit("q", q)
         self.benches[0].admit("small", {"how": "plain", "n": 1}, execution_id="r")
-        self.workers = [bench.start_worker() for bench in self.benches]
+        # Only the second can do what is tagged.
+        self.workers = [
+            bench.start_worker(["gpu"][:index]) for index, bench in enumerate(self.benches)
+        ]
+        for bench, worker in zip(self.benches, self.workers, strict=True):
+            worker.writer = BusyWriter(worker.writer, bench.loop, queue_ms, self.ring)
         self.numbers = [row.number for row in self.benches[0].storage.workers.all()]
         self.lost = 0
 
@@ -101,22 +106,23 @@ class Pair:
 moves = st.tuples(st.integers(0, 1), st.sampled_from(MOVES), st.integers(1, 12))
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
 @given(
     world.loud_lives,
     world.loud_lives,
     world.events(others=True),
     st.lists(moves, max_size=60),
     st.sampled_from([0, 1, 40]),
+    st.sampled_from([0, 0, 1, 40]),
 )
 def test_a_lost_lease_loses_no_message_and_no_child(
-    p: Any, q: Any, events: Any, moved: Any, commit_ms: int
+    p: Any, q: Any, events: Any, moved: Any, commit_ms: int, queue_ms: int
 ) -> None:
     """case 85; spec L2, L4, E8, M2, C3, C7: late writes are refused, whatever they carry."""
     CALLS.clear()
     happening = [event for _, event in events if event[0] != "crash"]
     with tempfile.TemporaryDirectory() as folder:
-        pair = Pair(Path(folder), p, q, commit_ms)
+        pair = Pair(Path(folder), p, q, commit_ms, queue_ms)
         try:
             for index, move, count in moved:
                 if move != "outside":

@@ -12,9 +12,8 @@ from tests.engine import promises, world
 from tests.engine.programs import CALLS
 from tests.engine.worlds import Way, World, played, seen, standing, steps, ties
 
-RELAXED = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), max_examples=40, print_blob=False
-)
+LOUD = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
+QUIET = settings(LOUD, max_examples=12)
 kills = st.lists(st.integers(0, 120), min_size=1, max_size=3).map(tuple)
 
 
@@ -37,7 +36,7 @@ def held(found: World, way: Way) -> Any:
         return found_there
 
 
-@RELAXED
+@LOUD
 @given(
     world.loud_lives,
     world.loud_lives,
@@ -46,9 +45,10 @@ def held(found: World, way: Way) -> Any:
     st.sampled_from([(100, 1), (0, 1), (100, 2), (3, 1)]),
     st.booleans(),
     st.sampled_from([0, 0, 1, 40]),
+    st.sampled_from([0, 0, 1, 40, 311]),
 )
 def test_nothing_is_lost_or_done_twice_whoever_dies_when(
-    p: Any, q: Any, events: Any, killed: Any, like: Any, timed: bool, commit_ms: int
+    p: Any, q: Any, events: Any, killed: Any, like: Any, timed: bool, commit_ms: int, queue_ms: int
 ) -> None:
     """spec R2, R4, R10, C1-C7, M1-M4, E14: whatever two programs do to each other.
 
@@ -58,11 +58,11 @@ def test_nothing_is_lost_or_done_twice_whoever_dies_when(
     found = World(p, q, events)
     residents, workers = like
 
-    held(found, Way(residents=residents, workers=workers, timed=timed, commit_ms=commit_ms))
-    held(found, Way(killed, residents, workers, timed, commit_ms))
+    held(found, Way((), residents, workers, timed, commit_ms, queue_ms))
+    held(found, Way(killed, residents, workers, timed, commit_ms, queue_ms))
 
 
-@RELAXED
+@QUIET
 @given(world.quiet_lives, world.events(others=False), kills)
 def test_a_crash_changes_nothing_of_what_comes_from_outside_and_when(
     p: Any, events: Any, killed: Any

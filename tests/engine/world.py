@@ -7,10 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.engine.programs import Run, numbers, plain, seconds, work
+from tests.engine.programs import Run, flaky, numbers, plain, seconds, work
 from yieldstar_cli.engine.authoring import workflow
 from yieldstar_cli.engine.operations import Handle
 from yieldstar_cli.engine.outside import ExecutionHandle
+from yieldstar_cli.engine.retry import RetryPolicy
 from yieldstar_cli.engine.step import Step
 from yieldstar_cli.errors import Cancelled, MisplacedCall
 
@@ -102,6 +103,14 @@ class WorldRun(Run):
             await self.node(node)
         except BaseException as error:
             self.trace.append(["swallowed", type(error).__name__])
+
+    async def do_tagged(self, n: int) -> None:
+        await self.say("tagged", self.step.using(tag="gpu").run(work, n))
+
+    async def do_spawn_tagged(self, failures: int) -> None:
+        policy = RetryPolicy(attempts=3, first="1s")
+        tagged = self.step.using(tag="gpu", retry=policy)
+        self.handles.append(self.step.spawn(tagged.run(flaky, failures)))
 
     # --- messages ----------------------------------------------------------------------------
 
@@ -249,7 +258,7 @@ Some = list[st.SearchStrategy[Any]]
 queues = st.sampled_from(QUEUES)
 spans = st.sampled_from([0, 1, 2, 3])
 flags = st.booleans()
-hows = st.sampled_from(["plain", "fail", "sleep", "run", "wait"])
+hows = st.sampled_from(["plain", "fail", "sleep", "run", "wait", "wait"])
 ending = st.sampled_from(["plain", "fail", "sleep", "run"])
 
 
@@ -318,6 +327,8 @@ loud = [
     *joins,
     *children,
     *tells("self", "self", "ref", *NAMES),
+    a("tagged", numbers),
+    *[a("spawn_tagged", st.integers(0, 3))] * 2,
     a("cancel_child", numbers),
     a("continue"),
     a("raise", numbers),
@@ -347,7 +358,7 @@ def lives(some: Some, *, families: bool) -> st.SearchStrategy[Any]:
     leaf = st.one_of(some)
     low = st.one_of([*some, *larger(leaf, families=families)])
     node = st.one_of([*some, *larger(low, families=families) * 2])
-    acts = st.lists(st.lists(node, min_size=3, max_size=9), min_size=1, max_size=3)
+    acts = st.lists(st.lists(node, min_size=4, max_size=12), min_size=1, max_size=3)
     return acts.map(plain).map(_go_on)
 
 

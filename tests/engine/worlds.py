@@ -19,6 +19,7 @@ from yieldstar_cli.storage.contract import Reply, Storage, Writer
 from yieldstar_cli.testing import Bench, Killed
 from yieldstar_cli.worker.dispatcher import Dispatcher
 from yieldstar_cli.worker.loop import VirtualLoop
+from yieldstar_cli.worker.ports import Loop
 
 TTL = 86_400_000
 #: Longer than everything that a program waits for by itself.
@@ -46,20 +47,33 @@ class Way:
     workers: int = 1
     timed: bool = False
     commit_ms: int = 0
+    #: How long a commit waits for its turn; things happen between a look and what comes of it.
+    queue_ms: int = 0
 
 
-class _Ringing:
-    """A writer that rings at the other workers after each commit, as processes do."""
+class BusyWriter:
+    """A writer that is busy with others for a while, and rings at other workers after a commit."""
 
-    def __init__(self, writer: Writer, ring: Callable[[], None]) -> None:
+    def __init__(self, writer: Writer, loop: Loop, queue_ms: int, ring: Callable[[], None]) -> None:
         self._writer = writer
+        self._loop = loop
+        self._queue_ms = queue_ms
         self._ring = ring
 
     def submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
+        """As Writer.submit."""
+        if self._queue_ms:
+            at = self._loop.now_ms() + self._queue_ms
+            self._loop.call_at(at, lambda: self._submit(request, reply))
+        else:
+            self._submit(request, reply)
+
+    def _submit(self, request: Callable[[Storage], Any], reply: Reply) -> None:
         self._writer.submit(request, reply)
         self._ring()
 
     def close(self) -> None:
+        """As Writer.close."""
         self._writer.close()
 
 
@@ -193,11 +207,12 @@ class Play:
 
     def _start(self) -> None:
         self.bench.loop = PatientLoop(self.bench.clock)
-        for _ in range(self.way.workers):
-            worker = self.bench.start_worker()
-            if self.way.workers > 1:
-                ring = lambda worker=worker: self._ring(worker)  # noqa: E731
-                worker.writer = _Ringing(worker.writer, ring)
+        for index in range(self.way.workers):
+            # Of two only the second can do what is tagged.
+            tags = None if self.way.workers == 1 else ["gpu"][:index]
+            worker = self.bench.start_worker(tags)
+            ring = lambda worker=worker: self._ring(worker)  # noqa: E731
+            worker.writer = BusyWriter(worker.writer, self.bench.loop, self.way.queue_ms, ring)
         self.bench.points.kill_at(self.kills[0] if self.kills else None)
 
     def _ring(self, but: Dispatcher | None = None) -> None:
