@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests import effort
 from tests.engine import promises, world
 from tests.engine.programs import CALLS
 from tests.engine.worlds import Way, World, played, seen, standing, steps, ties
@@ -82,4 +83,64 @@ def test_a_crash_changes_nothing_of_what_comes_from_outside_and_when(
     for index in killed:
         again, repeated, _, _ = held(found, Way((index % points,)))
         assert again == reference
+        assert not calls - repeated
+
+
+#: Two incarnations with something of every kind in them.
+FULL_LIFE = [
+    [
+        ["hold_message", "a", False],
+        ["hold_messages", "a", True, 2],
+        ["child", "sleep", 2, "", False, False],
+        ["spawn", ["seq", [["message", "b", False, 3], ["run", 1], ["send", "self", "a"]]]],
+        ["map", ["plain", "fail", "sleep"], 2, "keep"],
+        ["select", 4, 1],
+        ["defer", 4],
+        ["defer", 1],
+        ["child", "wait", 1, "", True, False],
+        ["send", "ref", "a"],
+        ["status", 2],
+        ["depth", "a"],
+        ["try", "b", True],
+        ["wake", "self"],
+        ["cleanup", ["timeout", 1, ["message_only", "b"]]],
+        ["join_soon", 0, 3],
+        ["continue"],
+    ],
+    [
+        ["handle", 0],
+        ["handle", 1],
+        ["all_held", 2, 3],
+        ["poll", 1],
+        ["message", "a", False, 2],
+        ["patched", 1],
+        ["chance", 1],
+        ["swallow", ["message_only", "b"]],
+        ["run", 3],
+    ],
+]
+HAPPENS = [
+    [13, ["send", "p", "a", False]],
+    [311, ["send", "p", "b", True]],
+    [13, ["send", "p", "a", False]],
+    [2_003, ["pause", "p"]],
+    [1_009, ["send", "p", "a", True]],
+    [13, ["resume", "p"]],
+    [20_003, ["cancel", "p"]],
+]
+
+
+def test_a_life_with_everything_in_it_is_the_same_wherever_the_worker_dies() -> None:
+    """spec R2, R4, C1-C7, M1, M2, E14: at every commit and call, of one fixed world."""
+    found = World(FULL_LIFE, None, HAPPENS, slow=True)
+    reference, calls, points, tied = held(found, Way())
+    kinds = {row[1] for history in reference["histories"] for row in history}
+    assert not tied
+    assert len(reference["histories"]) == 2
+    assert reference["status"] == "completed"
+    assert kinds >= {"start", "child", "send", "message", "status", "cancel", "defer", "timer"}
+
+    for index in range(0, points, 1 if effort.torturing() else 7):
+        again, repeated, _, _ = held(found, Way((index,)))
+        assert again == reference, f"killed at {index}"
         assert not calls - repeated

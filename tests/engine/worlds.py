@@ -327,6 +327,10 @@ def ties(play: Play) -> bool:
     record = bench.record("p")
     moments = Counter(play.moments)
     moments.update(child.updated_at for child in bench.storage.family.children(record.number))
-    own = {e.at for h in histories(bench, record) for e in h if e.kind in ("timer", "step", "poll")}
-    moments.update(own - {e.at for h in histories(bench, record) for e in h if e.kind == "child"})
+    entries = [e for history in histories(bench, record) for e in history]
+    own = {e.at for e in entries if e.kind == "timer" or e.attempt > 1}
+    for incarnation in range(1, record.incarnation + 1):
+        tried = bench.storage.reader.attempts(record.number, incarnation)
+        own.update(attempt.retry_at for attempt in tried)
+    moments.update(own)
     return any(count > 1 for count in moments.values())
