@@ -440,6 +440,8 @@ class Recorded:
     #: An open wait is ready, or a request to cancel is there: look before anything starts. A round
     #: that asked to suspend is then recorded without suspending (spec R10).
     ready: bool = False
+    #: By this end others became due, or are to look again.
+    stirred: bool = field(default=False, compare=False)
 
 
 # --- what a look finds -------------------------------------------------------------------------

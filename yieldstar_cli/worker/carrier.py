@@ -14,7 +14,6 @@ from yieldstar_cli.engine.ledger import ACTIONS_AT_ONCE
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import Cancelled, StaleDelivery
 from yieldstar_cli.model import (
-    Action,
     CancelledOutcome,
     Claimed,
     Completed,
@@ -71,8 +70,8 @@ class Host(Protocol):
         """The version that the next incarnation of a `definition` runs (spec R11)."""
         ...
 
-    def rouse(self, actions: tuple[Action, ...]) -> None:
-        """Something went out to other executions: they may be due, here or elsewhere."""
+    def rouse(self) -> None:
+        """By what was committed others may be due, here or in another worker."""
         ...
 
     def schedule(self, carrier: Carrier) -> None:
@@ -328,8 +327,8 @@ class Carrier:
         self.recorded = self.recorded or bool(changes.entries or changes.attempts)
         for line in changes.logs:
             self._say("log", text=line.text, attempt=line.level)
-        if changes.actions:
-            self.host.rouse(changes.actions)
+        if changes.actions or changes.needs or recorded.stirred:
+            self.host.rouse()
         if recorded.outcome is not None:
             if changes.outcome is None:
                 self._say("ended elsewhere")

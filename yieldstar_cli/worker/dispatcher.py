@@ -15,7 +15,7 @@ from yieldstar_cli.engine import assembly
 from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.failures_text import message_of
-from yieldstar_cli.model import Action, Claimed, Outcome, Suspended, WorkerRow
+from yieldstar_cli.model import Claimed, Outcome, Suspended, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
 from yieldstar_cli.worker.waiting import Waiting
@@ -96,6 +96,8 @@ class Dispatcher:
         self.on_suspect: Callable[[], None] | None = None
         #: Called whenever a delivery ended or a claim found nothing.
         self.on_idle: Callable[[], None] | None = None
+        #: Called when something may be due for other workers by what was committed here.
+        self.on_rouse: Callable[[], None] | None = None
         self.fatal: BaseException | None = None
         self._storage = storage
         self._tags = sorted(tags)
@@ -388,10 +390,12 @@ class Dispatcher:
         found = self._library(definition.workflow_id)
         return definition.version if found is None else max(found.version, definition.version)
 
-    def rouse(self, actions: tuple[Action, ...]) -> None:
-        """Something went out to other executions: see whether one of them is due here."""
+    def rouse(self) -> None:
+        """By what was committed others may be due: see whether here, and tell elsewhere."""
         if not self.stopping:
             self.loop.post(self.poll)
+        if self.on_rouse is not None:
+            self.on_rouse()
 
     def _hand_back(self, claimed: Claimed) -> None:
         delivery = claimed.delivery

@@ -20,6 +20,7 @@ from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.leases import DeadWorker, LeaseKeeper, Reports, Spans
 from yieldstar_cli.worker.loop import AsyncLoop
 from yieldstar_cli.worker.memory import memory_reader
+from yieldstar_cli.worker.neighbours import Neighbours
 from yieldstar_cli.worker.performers import ThreadedPerformers
 from yieldstar_cli.worker.place import Place
 from yieldstar_cli.worker.ports import Event
@@ -121,6 +122,8 @@ class _Process:
         )
         self._use_code()
         self._dispatcher.on_idle = self._idle
+        others = Neighbours(place.number, self._storage, self._storage.path, self._loop)
+        self._dispatcher.on_rouse = others.rouse
         self._dispatcher.memory_used = memory_reader()
         if self._options.alone is None:
             self._dispatcher.on_suspect = self._start_suspect

@@ -107,19 +107,26 @@ class Consequences:
         self._db.rows(REQUEST_CANCEL, {"n": number, "reason": reason, "now": now})
         return "requested"
 
-    def follow(self, ended: list[Ended], now: int, *, at_once: bool = False) -> None:
-        """Wake who waits for these, and pass the end on to their linked children (C2, C4)."""
+    def follow(self, ended: list[Ended], now: int, *, at_once: bool = False) -> bool:
+        """Wake who waits for these, and pass the end on to their linked children (C2, C4).
+
+        True if there is anybody.
+        """
         todo = deque(ended)
+        stirred = False
         while todo:
             end = todo.popleft()
             for waiting in self._waits.mark(end.number, end.at):
                 self.wake(waiting, now)
+                stirred = True
             reason = f"its parent {end.execution_id} {end.status}"
             for child, token in self._db.rows(LINKED, {"n": end.number}):
+                stirred = True
                 if at_once or token == 0:
                     todo.append(self._cancel_now(child, reason, now))
                 else:
                     self._db.rows(REQUEST_CANCEL, {"n": child, "reason": reason, "now": now})
+        return stirred
 
     def _cancel_now(self, number: int, reason: str | None, now: int) -> Ended:
         (_, _, claimed_by, asked) = self._db.rows(STANDING, {"n": number})[0]

@@ -249,8 +249,8 @@ class Endings:
         self._waits.end_all(number)
         self._history.end(number)
         ended = Ended(number, execution_id, bindings["status"], updated_at)
-        self._consequences.follow([ended], bindings["now"])
-        return Recorded(changes.outcome, entries)
+        stirred = self._consequences.follow([ended], bindings["now"])
+        return Recorded(changes.outcome, entries, stirred=stirred)
 
     # --- their parts -------------------------------------------------------------------------
 
