@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.effort import torturing
+from tests.kill.scene import ROOT
 from tests.process.shop import Shop
 
 
@@ -244,6 +246,28 @@ def test_two_hundred_triggers_beside_four_workers_meet_no_lock(shop: Shop, worke
         # From the third on a worker says once that it is not alone.
         told = re.sub(r"\d workers run here already\..*\n.*\n", "", errors)
         assert (worker.returncode, out, told) == (0, "", "")
+
+
+def test_a_worker_sets_up_a_file_that_is_empty_as_yet(shop: Shop) -> None:
+    """spec K8: so of several workers that start at once none is turned away by another's start."""
+    (shop.folder / "ys.db").touch(0o600)
+
+    ended = shop.ys("worker", "--until-idle")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert shop.ys("list").returncode == 0
+
+
+def test_a_worker_brings_an_older_file_up_to_date(shop: Shop) -> None:
+    """spec K7: as every command that writes does."""
+    kept = ROOT / "tests" / "cases" / "kept" / "format_1.db.gz"
+    (shop.folder / "ys.db").write_bytes(gzip.decompress(kept.read_bytes()))
+    (shop.folder / "ys.db").chmod(0o600)
+
+    ended = shop.ys("worker", "--until-idle")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert shop.ys("list").returncode == 0
 
 
 def test_a_long_step_keeps_its_lease_and_runs_once(shop: Shop, workers: list) -> None:

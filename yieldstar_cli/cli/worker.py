@@ -15,7 +15,7 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.arguments import Workflows, call_of, read_span
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import crew, open_reading, project_of
-from yieldstar_cli.errors import UsageError
+from yieldstar_cli.errors import NoDatabase, UsageError
 from yieldstar_cli.project import Project
 
 EXAMPLES = ("ys worker", "* * * * * cd /srv/shop && ys worker --for 55s")
@@ -156,10 +156,13 @@ def _warn_of_many(call: Call, project: Project) -> None:
     """Say once that this host has more and more workers (`ys worker` from cron piles up)."""
     if not os.path.exists(project.db):
         return
+    try:
+        workers = crew(call, project, open_reading(call, project)).alive
+    except NoDatabase:
+        # Empty, or of an older schema: this worker, or one that starts beside it, sets it up.
+        return
     host = socket.gethostname()
-    here = [
-        row for row in crew(call, project, open_reading(call, project)).alive if row.host == host
-    ]
+    here = [row for row in workers if row.host == host]
     # The connection is not needed any more, and the worker makes its own.
     call.close()
     if len(here) + 1 >= MANY_WORKERS:
