@@ -25,6 +25,8 @@ def held(found: World, way: Way) -> Any:
         promises.hold_all(play.bench, play.outside.sent)
         if not play.died:
             assert max(calls.values(), default=0) <= 1, calls.most_common(3)
+        for before, recorded in play.deaths:
+            assert not recorded & {key for key, _, _ in CALLS[before:]}
         found_there = seen(play), steps(calls), play.points, ties(play)
         stood = standing(play)
         play.wake_all()

@@ -320,7 +320,7 @@ def tells(*targets: str) -> Some:
 
 
 #: What gives the same whenever the worker dies, as long as no two things happen at one moment.
-quiet = [*own_work, *waits, *joins, *children, *tells("self", "self", "self", "nobody", "r")]
+quiet = [*own_work, *waits, *joins, *children, *tells("self", "self", "self", "nobody")]
 loud = [
     *own_work,
     *waits,

@@ -11,7 +11,7 @@ from typing import Any
 from tests.engine.programs import CALLS
 from tests.engine.test_random_programs import FixedChance, some_time, stable
 from tests.engine.world import LIVES, person, small
-from yieldstar_cli import codec
+from yieldstar_cli import codec, ids
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import ExecutionAdmissionError, ExecutionNotFound
 from yieldstar_cli.model import Entry, ExecutionRecord
@@ -154,6 +154,8 @@ class Play:
         self.moments: list[int] = []
         self.points = 0
         self.died = False
+        #: At each death: how many calls there had been, and whose ends were recorded.
+        self.deaths: list[tuple[int, set[str]]] = []
         self.bench = Bench(
             person,
             small,
@@ -186,6 +188,20 @@ class Play:
                 self._happen(["resume", scope])
         self._survive(lambda: self.bench.run_to(at + LONG_MS))
         self.points = len(self.bench.points.names)
+
+    def recorded(self) -> set[str]:
+        """The keys for the outside of all steps whose ends are recorded."""
+        found: set[str] = set()
+        for record in self.bench.storage.reader.find(limit=None):
+            known = {"n": record.number}
+            row = self.bench.storage.db.row("SELECT seed FROM executions WHERE n = :n", known)
+            assert row is not None
+            for index, history in enumerate(histories(self.bench, record)):
+                found.update(
+                    ids.idempotency_key(bytes(row[0]), index + 1, f"{e.kind}/{e.step_key}")
+                    for e in history
+                )
+        return found
 
     def wake_all(self) -> None:
         """A new worker looks at everything that is open: all is replayed, and nothing is ready."""
@@ -233,6 +249,7 @@ class Play:
     def crash(self) -> None:
         """All workers die, and as many start."""
         self.died = True
+        self.deaths.append((len(CALLS), self.recorded()))
         if self.kills:
             self.kills.pop(0)
         self.bench.crash()
