@@ -12,7 +12,8 @@ from yieldstar_cli._version import __version__
 if TYPE_CHECKING:
     from yieldstar_cli.awaiting import ExecutionRef
     from yieldstar_cli.engine.authoring import Workflow, workflow
-    from yieldstar_cli.engine.operations import Handle
+    from yieldstar_cli.engine.operations import BranchHandle, Handle
+    from yieldstar_cli.engine.outside import ChildHandle, ExecutionHandle, ExecutionStatus
     from yieldstar_cli.engine.retry import RetryPolicy
     from yieldstar_cli.engine.step import Step
     from yieldstar_cli.engine.this_step import ThisStep, this_step
@@ -45,16 +46,20 @@ if TYPE_CHECKING:
     from yieldstar_cli.runtime import Runtime, open_runtime
 
 __all__ = [
+    "BranchHandle",
     "Cancelled",
     "ChildCancelled",
     "ChildFailed",
+    "ChildHandle",
     "ExecutionAdmissionError",
     "ExecutionCancelled",
     "ExecutionFailed",
+    "ExecutionHandle",
     "ExecutionIdConflict",
     "ExecutionNotFound",
     "ExecutionRecord",
     "ExecutionRef",
+    "ExecutionStatus",
     "ExecutionTerminal",
     "Fatal",
     "Handle",
@@ -87,6 +92,10 @@ __all__ = [
 _HOMES = {
     "ExecutionRecord": "model",
     "ExecutionRef": "awaiting",
+    "BranchHandle": "engine.operations",
+    "ChildHandle": "engine.outside",
+    "ExecutionHandle": "engine.outside",
+    "ExecutionStatus": "engine.outside",
     "Handle": "engine.operations",
     "Message": "model",
     "RetryPolicy": "engine.retry",
