@@ -104,6 +104,20 @@ class ExecutionTerminal(YieldstarError):
         self.status = status
 
 
+class StoreConflict(YieldstarError):
+    """The store is at another version than was asked for; nothing was changed (spec S2)."""
+
+    code = "STORE_CONFLICT"
+    exit_code = 3
+
+
+class UnknownStore(YieldstarError):
+    """There is no such store, or no module has the type of that name (spec S7)."""
+
+    code = "UNKNOWN_STORE"
+    exit_code = 4
+
+
 # --- looking things up ---------------------------------------------------------------------
 
 
@@ -344,6 +358,18 @@ class ChildCancelled(ChildFailed):
 
 class OutcomePruned(WorkflowError):
     """The awaited execution has ended, and its outcome is no longer kept (spec C2)."""
+
+
+class StoreMissing(WorkflowError):
+    """There is no such store, and nothing was said to begin it with (spec S1)."""
+
+
+class StoreChanged(WorkflowError):
+    """The store is not at the version that the snapshot is of (spec S2)."""
+
+
+class InvalidState(WorkflowError):
+    """A store's state does not fit its type, or cannot be stored; nothing was changed (S2)."""
 
 
 class InvalidMessage(WorkflowError):

@@ -246,6 +246,14 @@ class Kind(StrEnum):
     SEND = "send"
     WAKE = "wake"
     CANCEL_CHILD = "cancel-child"
+    #: Stores: opened, read, changed, waited for (spec section 7).
+    STORE = "store"
+    STORE_GET = "store-get"
+    STORE_SELECT = "store-select"
+    STORE_UPDATE = "store-update"
+    STORE_DELETE = "store-delete"
+    STORE_WHEN = "store-when"
+    STORE_TAKE = "store-take"
     #: A step that runs after the function has ended.
     DEFER = "defer"
     #: The request to cancel this execution reached its function (spec C6).
@@ -299,6 +307,19 @@ class Retry:
     retry_at: int
 
 
+#: From the whole state down: names of fields, keys, positions in lists.
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A place in a store's state, and what stood there when it was read (spec S4)."""
+
+    path: Path
+    #: Of the value's JSON; the empty text where nothing stood there.
+    digest: str
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """An open operation of a suspended or running delivery, for `show` and `explain`."""
@@ -320,6 +341,11 @@ class Wait:
     target: str | None = None
     #: The tag that the step asks for (spec O5).
     tag: str | None = None
+    #: The store whose state is waited for, by name and ID, and what was read of it in vain.
+    store: tuple[str, str] | None = None
+    read: tuple[Reading, ...] = ()
+    #: The instance that was read, or None where there was none.
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +411,59 @@ class CancelOther:
     withdrawn: bool = False
 
 
-Action = Start | Send | WakeOther | CancelOther
+@dataclass(frozen=True, slots=True)
+class OpenStore:
+    """Make sure that a store is there (spec S1). Its entry's value names instance and version."""
+
+    step_key: str
+    at: int
+    name: str
+    store_id: str
+    #: JSON text, validated by whoever made it; None: it has to be there.
+    initial: str | None
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStore:
+    """Write a state that was computed from one version of a store (spec S2, S3, S5).
+
+    Where the store is at another by now, nothing is written. With `fails` that is recorded as
+    the operation's error; without, there is no entry, and whoever asked computes anew.
+    """
+
+    step_key: str
+    at: int
+    #: "store-update", "store-delete" or "store-take": the kind of the entry.
+    kind: str
+    name: str
+    store_id: str
+    instance: str
+    version: int
+    #: JSON text; None deletes the store.
+    state: str | None
+    #: The entry's value, JSON text; None: the new instance and version.
+    result: str | None = None
+    fails: bool = False
+    withdrawn: bool = False
+
+
+Action = Start | Send | WakeOther | CancelOther | OpenStore | ChangeStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecord:
+    """One store as it is now (spec S1, S2)."""
+
+    name: str
+    store_id: str
+    #: Unlike that of any store before it under this name.
+    instance: str
+    version: int
+    #: JSON text.
+    state: str
+    created_at: int
+    updated_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +559,8 @@ class Look:
     #: How many messages wait, by queue; how executions stand, by ID (None: there is none).
     depths: Mapping[str, int] = field(default_factory=dict)
     statuses: Mapping[str, tuple[str, TerminalOutcome | None] | None] = field(default_factory=dict)
+    #: The stores asked for; None where there is none.
+    stores: Mapping[tuple[str, str], StoreRecord | None] = field(default_factory=dict)
 
 
 # --- messages ------------------------------------------------------------------------------------

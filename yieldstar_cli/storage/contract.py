@@ -33,6 +33,7 @@ from yieldstar_cli.model import (
     Recorded,
     Round,
     SendAnswer,
+    StoreRecord,
     TerminalOutcome,
     Wait,
     WakeAnswer,
@@ -171,11 +172,13 @@ class Deliveries(Protocol):
         queues: Mapping[str, tuple[int, int]],
         depths: Sequence[str] = (),
         statuses: Sequence[str] = (),
+        stores: Sequence[tuple[str, str]] = (),
     ) -> Look:
         """What is ready for an open delivery. Reads only (spec R4).
 
         `queues` maps each awaited queue to the number of the last message taken from it and how
-        many more are wanted. `depths` names queues to count, `statuses` executions to ask about.
+        many more are wanted. `depths` names queues to count, `statuses` executions to ask about,
+        `stores` the stores to read.
         """
         ...
 
@@ -353,6 +356,40 @@ class Steering(Protocol):
         ...
 
 
+class Stores(Protocol):
+    """Durable shared values (spec S1-S7). Every write wakes the waiters that it concerns."""
+
+    def get(self, name: str, store_id: str) -> StoreRecord | None:
+        """The store, or None."""
+        ...
+
+    def find(
+        self, *, name: str | None = None, limit: int | None = None, offset: int = 0
+    ) -> list[StoreRecord]:
+        """Stores in the order of name and ID; without `limit` all."""
+        ...
+
+    def put(
+        self,
+        name: str,
+        store_id: str,
+        state: str,
+        *,
+        instance: str | None = None,
+        version: int | None = None,
+    ) -> StoreRecord:
+        """Write a whole state, JSON text; the store is created if it is not there.
+
+        With `version` (and `instance`) only where it is that one: raises StoreConflict, which
+        names the actual version; version -1 means that it must not be there.
+        """
+        ...
+
+    def delete(self, name: str, store_id: str, *, version: int | None = None) -> bool:
+        """Delete the store; False if there is none. Raises StoreConflict."""
+        ...
+
+
 class Family(Protocol):
     """Who started whom, and what an execution was before (spec C2, C7). Never writes."""
 
@@ -456,6 +493,8 @@ class Storage(Protocol):
     @property
     def family(self) -> Family: ...
     @property
+    def stores(self) -> Stores: ...
+    @property
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
@@ -508,6 +547,7 @@ __all__ = [
     "Reply",
     "Steering",
     "Storage",
+    "Stores",
     "TerminalOutcome",
     "Workers",
     "Writer",
