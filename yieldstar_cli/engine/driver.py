@@ -336,7 +336,7 @@ class Driver(Ledger):
         for other in list(self._branches):
             self.cancel_branch(other)
         for open_handle in list(self.open.values()):
-            kept = open_handle in self.actions
+            kept = isinstance(open_handle, ActionHandle) and open_handle in self.actions
             self.withdraw(open_handle)
             if kept and isinstance(open_handle, ActionHandle):
                 self.actions[open_handle] = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.engine.operations import BranchCancelled, DurableHandle, State
 from yieldstar_cli.engine.outside import ActionHandle, AskHandle, carried
+from yieldstar_cli.engine.store_handles import StoreChange, StoreWatch
 from yieldstar_cli.model import Action
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 #: How many children and messages one commit carries out at most; the rest go with the next.
 ACTIONS_AT_ONCE = 1_000
+
+
+#: What the next commit may carry out.
+Doing = ActionHandle[Any] | StoreChange[Any] | StoreWatch[Any]
 
 
 class Ledger:
@@ -24,6 +29,7 @@ class Ledger:
         "_current",
         "actions",
         "asks",
+        "carried",
         "issued",
         "moment",
         "open",
@@ -44,7 +50,9 @@ class Ledger:
         #: commit carries out, also when it was withdrawn by the function's end.
         self.performing: dict[DurableHandle[Any], None] = {}
         self.asks: dict[AskHandle[Any], None] = {}
-        self.actions: dict[ActionHandle[Any], None] = {}
+        self.actions: dict[Doing, None] = {}
+        #: What the commit under way carries of `actions`.
+        self.carried: list[Doing] = []
         #: What has begun or ceased to be awaited since somebody took note.
         self.touched: dict[Handle[Any], None] = {}
         #: Operations made and not awaited yet: id -> (name, site, the branch that made it).
@@ -87,16 +95,41 @@ class Ledger:
     def take_actions(self, at: int) -> tuple[Action, ...]:
         """What the next commit carries out, in the order asked for; `at` is its moment."""
         taken = list(islice(self.actions, ACTIONS_AT_ONCE))
+        made: list[Action] = []
+        self.carried = []
         for handle in taken:
             del self.actions[handle]
-        return tuple(
-            carried(handle, at, withdrawn=handle.state is not State.OPEN) for handle in taken
-        )
+            intent = handle.intent
+            assert intent is not None, "what is to be done is known"
+            self.carried.append(handle)
+            withdrawn = handle.state is not State.OPEN
+            made.append(carried(intent, handle.key, at, withdrawn=withdrawn))
+        return tuple(made)
+
+    def let_go(self) -> None:
+        """What was to be taken and is awaited no more is not taken (spec O4)."""
+        for handle in list(self.actions):
+            if isinstance(handle, StoreWatch) and not handle.waiters:
+                del self.actions[handle]
+                handle.evaluated, handle.intent = False, None
+
+    def ask_again(self) -> None:
+        """After a commit: what met another version of its store is computed anew (spec S2)."""
+        taken, self.carried = self.carried, []
+        for handle in taken:
+            if handle.state is not State.OPEN:
+                continue
+            if isinstance(handle, StoreChange):
+                handle.intent = None
+                self.asks[handle] = None
+            elif isinstance(handle, StoreWatch):
+                handle.evaluated, handle.intent = False, None
+                self.touched[handle] = None
 
     def withdraw(self, handle: DurableHandle[Any]) -> None:
         """Take an operation back: what it returns is given to nobody (spec O4)."""
         self.close(handle)
-        if isinstance(handle, ActionHandle):
+        if isinstance(handle, ActionHandle | StoreChange | StoreWatch):
             self.actions.pop(handle, None)
         handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from yieldstar_cli.engine import naming
@@ -22,7 +22,9 @@ from yieldstar_cli.engine.operations import (
 from yieldstar_cli.model import (
     Action,
     CancelOther,
+    ChangeStore,
     Kind,
+    OpenStore,
     Send,
     Start,
     WakeOther,
@@ -198,9 +200,8 @@ def direct(driver: Driver, name: str, site: Site, handle: DurableHandle[T]) -> O
     return Operation(driver, name, site, body, handle)
 
 
-def carried(handle: ActionHandle[Any], at: int, *, withdrawn: bool) -> Action:
-    """What a round carries of `handle`: its intent with its key and its moment."""
-    intent, key = handle.intent, handle.key
+def carried(intent: Action, key: str, at: int, *, withdrawn: bool) -> Action:
+    """What a round carries of an operation: its intent with its key and its moment."""
     match intent:
         case Start():
             return Start(
@@ -221,6 +222,8 @@ def carried(handle: ActionHandle[Any], at: int, *, withdrawn: bool) -> Action:
             return WakeOther(key, at, intent.execution_id, withdrawn)
         case CancelOther():
             return CancelOther(key, at, intent.execution_id, intent.reason, withdrawn)
+        case OpenStore() | ChangeStore():
+            return replace(intent, step_key=key, at=at, withdrawn=withdrawn)
 
 
 def child_id(parent: str, key: str, incarnation: int) -> str:

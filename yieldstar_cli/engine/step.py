@@ -24,6 +24,7 @@ from yieldstar_cli.engine.operations import (
 )
 from yieldstar_cli.engine.options import Moment, Options, Span, StepEvent
 from yieldstar_cli.engine.outside import direct
+from yieldstar_cli.engine.storing import Storing
 from yieldstar_cli.engine.values import result_type
 from yieldstar_cli.errors import StepTimeout
 from yieldstar_cli.model import Kind
@@ -37,7 +38,7 @@ P = ParamSpec("P")
 H = TypeVar("H", bound=Handle[Any])
 
 
-class Step(Children, Messaging):
+class Step(Children, Messaging, Storing):
     """The only door to the durable world (spec R1). Made by the worker, one per execution."""
 
     __slots__ = ()

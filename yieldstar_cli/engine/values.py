@@ -15,6 +15,7 @@ from yieldstar_cli.engine.outside import (
     ExecutionStatus,
     MessageHandle,
 )
+from yieldstar_cli.engine.store_handles import Snapshot, StoreAsk, StoreWatch
 from yieldstar_cli.errors import (
     ChildCancelled,
     ChildFailed,
@@ -23,9 +24,10 @@ from yieldstar_cli.errors import (
     InvalidMessage,
     InvalidMessageEvent,
     StepFailed,
+    StoreChanged,
+    StoreMissing,
     UndecodableRecord,
     UnserializableValue,
-    YieldstarError,
 )
 from yieldstar_cli.failures_text import message_of
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed, Kind
@@ -83,7 +85,7 @@ def revive(
         if entry.ok:
             return _value(handle, entry), None
         if isinstance(handle, ActionHandle):
-            return None, refused(entry.value)
+            return None, refused(handle, entry.value)
         return None, failures.decode_error(entry.value, namespace)
     except BaseException as error:  # code of the value's own class, run to make it again
         said = error if isinstance(error, codec.DecodeError) else failures.named(error)
@@ -104,12 +106,14 @@ def _value(handle: DurableHandle[Any], entry: Entry) -> Any:
             if handle.kind is Kind.MESSAGES:
                 return codec.decode(entry.value, list[handle.message_type])  # type: ignore[name-defined]
             return codec.decode(entry.value, handle.message_type)
+        case StoreAsk() | StoreWatch():
+            return _of_store(handle, entry.value)
         case AskHandle():
             return _answer(handle, entry.value)
         case ExecutionHandle():
             return codec.decode(entry.value, handle.result_type)
         case ActionHandle():
-            return None if handle.kind is Kind.START else codec.decode(entry.value)
+            return _done(handle, entry.value)
     return None
 
 
@@ -128,6 +132,26 @@ def _answer(handle: AskHandle[Any], text: str) -> Any:
         None if result is None else codec.decode(result, handle.result_type),
         found.get("error"),
     )
+
+
+def _done(handle: ActionHandle[Any], text: str) -> Any:
+    match handle.kind:
+        case Kind.START | Kind.STORE | Kind.STORE_DELETE:
+            return None
+        case Kind.STORE_UPDATE:
+            return int(codec.decode(text)["version"])
+    return codec.decode(text)
+
+
+def _of_store(handle: StoreAsk[Any] | StoreWatch[Any], text: str) -> Any:
+    match handle.kind:
+        case Kind.STORE_GET:
+            found = codec.decode(text)
+            state = codec.decode(found["state"], handle.store.state_type)
+            return Snapshot(state, int(found["version"]), str(found["instance"]))
+        case Kind.STORE_UPDATE:
+            return int(codec.decode(text)["version"])
+    return codec.decode(text, handle.result_type)
 
 
 def fitting(text: str, message_type: Any) -> str | None:
@@ -214,11 +238,15 @@ def begun(entry: Entry) -> tuple[str, int]:
     return entry.value, 1
 
 
-def refused(text: str) -> YieldstarError:
-    """Why a child was not admitted, or a message could not be sent (spec C3, M1)."""
+def refused(handle: DurableHandle[Any], text: str) -> Exception:
+    """Why a child was not admitted, a message not sent, a store not changed (C3, M1, S2)."""
     found = codec.decode(text)
     if found["code"] == ExecutionIdConflict.code:
         return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
+    if handle.kind is Kind.STORE:
+        return StoreMissing(str(found["message"]))
+    if handle.kind in (Kind.STORE_UPDATE, Kind.STORE_DELETE):
+        return StoreChanged(str(found["message"]))
     if found["code"] == InvalidMessageEvent.code:
         return InvalidMessageEvent(str(found["message"]))
     return InvalidExecutionEvent("execution_id", str(found["message"]))

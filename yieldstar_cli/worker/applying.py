@@ -6,13 +6,14 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from yieldstar_cli import codec, failures
-from yieldstar_cli.engine import attempts, faults, values
+from yieldstar_cli import clock, codec, failures
+from yieldstar_cli.engine import attempts, faults, values, watching
 from yieldstar_cli.engine.attempts import StepEnd
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.engine.outside import AskHandle, MessageHandle
-from yieldstar_cli.errors import CodeFault
-from yieldstar_cli.model import Attempt, Entry, Kind, Look
+from yieldstar_cli.engine.store_handles import StoreAsk, StoreChange, StoreWatch
+from yieldstar_cli.errors import CodeFault, StepTimeout
+from yieldstar_cli.model import Attempt, Entry, Kind, Look, StoreRecord
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
@@ -103,10 +104,11 @@ class Applying:
             self._add(end.ended_at, handle, self._apply_end, (handle, end, how))
         self._waiting.absorb()
         if outside:
-            if self._looks.stale or (self._looks.asked and not self._looks.answers):
+            answered = self._looks.answers or self._looks.watched
+            if self._looks.stale or (self._looks.asked and not answered):
                 self._looks.refresh()
             self._add_read()
-        self._add_timers()
+        self._add_timers(outside)
         while True:
             while self._ready:
                 ready = heappop(self._ready)
@@ -140,15 +142,46 @@ class Applying:
         answers, self._looks.answers = self._looks.answers, []
         for ask, look in answers:
             self._add(self._now, ask, self._apply_answer, (ask, look))
+        watched, self._looks.watched = self._looks.watched, []
+        for handle, record in watched:
+            self._add_watch(handle, record)
         for queue in self._waiting.queues:
             self._add_queue(queue)
         for key in self._looks.ended:
             self._add_end(key)
 
-    def _add_timers(self) -> None:
+    def _add_timers(self, outside: bool) -> None:
+        late: list[StoreWatch[Any]] = []
         for handle in self._waiting.take_due(self._now):
+            if isinstance(handle, StoreWatch):
+                late.append(handle)
+                continue
             assert handle.due_at is not None, "a timer has a moment"
             self._add(handle.due_at, handle, self._apply_timer, handle)
+        if late and outside:
+            # A match wins over a deadline that has passed (spec S6).
+            self._looks.refresh()
+            self._add_read()
+        for handle in late:
+            self._add(self._now, handle, self._apply_deadline, (handle, outside))
+
+    def _add_watch(self, handle: StoreWatch[Any], record: StoreRecord | None) -> None:
+        """Ask an awaited store's state whether the wait is over."""
+        if handle.state is not State.OPEN or not handle.waiters or handle.intent is not None:
+            return
+        if self._driver.fault is not None:
+            return
+        found = watching.watch(handle, record, self._max_value)
+        handle.evaluated = True
+        match found:
+            case None:
+                self._waiting.renew(handle)
+            case watching.Change(intent):
+                handle.intent = intent
+                self._driver.actions[handle] = None
+            case watching.Ended():
+                at = self._now if record is None else record.updated_at
+                self._add(at, handle, self._apply_watch, (handle, found))
 
     def _add_queue(self, queue: str) -> None:
         messages = self._looks.arrived.get(queue)
@@ -169,7 +202,7 @@ class Applying:
                 self._add_queue(handle.queue)
             elif outside and handle.kind is Kind.CHILD and handle.key in self._looks.ended:
                 self._add_end(handle.key)
-        self._add_timers()
+        self._add_timers(outside)
 
     # --- applying ------------------------------------------------------------------------------
 
@@ -224,9 +257,44 @@ class Applying:
         ok, text = values.ended(handle, end.outcome)
         self._apply(handle, ok, text, handle.issued_at)
 
+    def _apply_watch(self, what: tuple[StoreWatch[Any], watching.Ended]) -> None:
+        handle, ended = what
+        if self._goes(handle):
+            self._apply(handle, ended.ok, ended.text, handle.issued_at)
+        else:
+            handle.evaluated = False
+
+    def _apply_deadline(self, what: tuple[StoreWatch[Any], bool]) -> None:
+        handle, outside = what
+        if not outside or handle.intent is not None or not self._goes(handle):
+            self._waiting.keep(handle)
+            return
+        assert handle.due_at is not None, "only a deadline passes"
+        moment = clock.rfc3339(handle.due_at)
+        late = StepTimeout(f"store {handle.label} was not as awaited until {moment}")
+        self._apply(handle, False, failures.encode_error(late), handle.issued_at)
+
+    def _apply_stored(self, ask: StoreAsk[Any], look: Look) -> None:
+        """Answer a question about a store, or compute the change that is asked for."""
+        record = look.stores.get(ask.store.key)
+        if isinstance(ask, StoreChange):
+            found = watching.update(ask, record)
+            if isinstance(found, watching.Change):
+                ask.intent = found.intent
+                del self._driver.asks[ask]
+                self._driver.actions[ask] = None
+                return
+        else:
+            found = watching.answer(ask, record, self._max_value)
+        self._left -= 1
+        self._apply(ask, found.ok, found.text, ask.issued_at)
+
     def _apply_answer(self, what: tuple[AskHandle[Any], Look]) -> None:
         ask, look = what
         if ask.state is not State.OPEN or self._driver.fault is not None:
+            return
+        if isinstance(ask, StoreAsk):
+            self._apply_stored(ask, look)
             return
         ok, text = True, "null"
         if ask.kind is Kind.QUEUE_DEPTH:

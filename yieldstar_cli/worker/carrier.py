@@ -185,6 +185,7 @@ class Carrier:
         now = self.host.loop.now_ms()
         self._apply(now)
         driver = self.driver
+        driver.let_go()
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
@@ -339,6 +340,8 @@ class Carrier:
             self._pressed = self._leaving and changes.outcome is not None
         if recorded.entries:
             self._feed(recorded.entries)
+        if self.driver.carried:
+            self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
         more = recorded.ready or self._looks.asked or self._applying.more
         if recorded.entries or more or self._due():

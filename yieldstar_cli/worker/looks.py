@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from yieldstar_cli.engine.outside import AskHandle, ChildHandle
-from yieldstar_cli.model import Arrived, CancelRequested, Ended, Kind, Look
+from yieldstar_cli.engine.outside import ActionHandle, AskHandle, ChildHandle
+from yieldstar_cli.engine.store_handles import StoreAsk, StoreWatch
+from yieldstar_cli.model import Arrived, CancelRequested, Ended, Kind, Look, StoreRecord
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
@@ -37,6 +38,8 @@ class Looks:
         self.stale = False
         #: The questions that the last look answered.
         self.answers: list[tuple[AskHandle[Any], Look]] = []
+        #: Awaited stores as the last look found them, until somebody has asked what that means.
+        self.watched: list[tuple[StoreWatch[Any], StoreRecord | None]] = []
         #: How many messages of each queue are taken and not yet committed.
         self.uncommitted: dict[str, int] = {}
         #: The last message read from each queue: what is read next comes after it.
@@ -55,6 +58,7 @@ class Looks:
             queues=queues,
             depths=[ask.queue for ask in asks if ask.kind is Kind.QUEUE_DEPTH],
             statuses=[ask.execution_id for ask in asks if ask.kind is Kind.STATUS],
+            stores=self._stores(asks),
         )
         for message in look.arrived:
             self.arrived.setdefault(message.queue, deque()).append(message)
@@ -64,11 +68,21 @@ class Looks:
         self.cancel = look.cancel
         self.paused = look.paused
         self.answers = [(ask, look) for ask in asks]
+        self.watched = [
+            (watch, look.stores.get(watch.store.key)) for watch in self._waiting.watches
+        ]
+
+    def _stores(self, asks: list[AskHandle[Any]]) -> list[tuple[str, str]]:
+        """Which stores to read, each once."""
+        wanted = {ask.store.key: None for ask in asks if isinstance(ask, StoreAsk)}
+        return list(wanted | {watch.store.key: None for watch in self._waiting.watches})
 
     @property
     def asked(self) -> bool:
         """True while a question is open that a look would answer."""
-        return any(self._askable(ask) for ask in self._driver.asks)
+        return any(self._askable(ask) for ask in self._driver.asks) or any(
+            not watch.evaluated and watch.intent is None for watch in self._waiting.watches
+        )
 
     def take(self, queue: str) -> Arrived:
         """Take the first message that was read of `queue`."""
@@ -102,6 +116,8 @@ class Looks:
         if ask.kind is not Kind.STATUS:
             return True
         return not any(
-            isinstance(action.child, ChildHandle) and action.child.execution_id == ask.execution_id
+            isinstance(action, ActionHandle)
+            and isinstance(action.child, ChildHandle)
+            and action.child.execution_id == ask.execution_id
             for action in self._driver.actions
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.engine.outside import ExecutionHandle, MessageHandle
+from yieldstar_cli.engine.store_handles import StoreWatch
 from yieldstar_cli.model import Kind, Wait
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Waiting:
         "_unsure",
         "children",
         "queues",
+        "watches",
     )
 
     def __init__(self, driver: Driver, recorded: Iterable[Wait] = ()) -> None:
@@ -47,6 +49,7 @@ class Waiting:
         #: Awaited message handles by queue, and awaited executions by key.
         self.queues: dict[str, dict[MessageHandle[Any], None]] = {}
         self.children: dict[str, ExecutionHandle[Any]] = {}
+        self.watches: dict[StoreWatch[Any], None] = {}
 
     def compare(self, recorded: Iterable[Wait]) -> None:
         """The file has these rows now: the next changes begin from them."""
@@ -68,6 +71,8 @@ class Waiting:
             if handle.kind is Kind.TIMER:
                 if waits:
                     self._push(handle)
+            elif isinstance(handle, StoreWatch):
+                self._note_watch(handle, waits)
             elif isinstance(handle, MessageHandle):
                 self._note_queue(handle, waits)
             elif isinstance(handle, ExecutionHandle):
@@ -76,6 +81,19 @@ class Waiting:
                 else:
                     self.children.pop(handle.key, None)
         return awaited
+
+    def _note_watch(self, handle: StoreWatch[Any], waits: bool) -> None:
+        if not waits:
+            self.watches.pop(handle, None)
+            return
+        self.watches[handle] = None
+        if handle.due_at is not None:
+            self._push(handle)
+
+    def renew(self, handle: StoreWatch[Any]) -> None:
+        """The store was read again in vain: the file compares anew, whatever it has."""
+        self._recorded.pop((str(handle.kind), handle.key), None)
+        self._dirty[handle] = None
 
     def _note_queue(self, handle: MessageHandle[Any], waits: bool) -> None:
         if waits:
@@ -90,7 +108,7 @@ class Waiting:
     @property
     def outside(self) -> bool:
         """True while something is awaited that others bring: a message, an execution's end."""
-        return bool(self.queues or self.children)
+        return bool(self.queues or self.children or self.watches)
 
     def first_on(self, queue: str) -> MessageHandle[Any] | None:
         """Of the handles awaited on `queue` the one that began to wait first."""
@@ -241,6 +259,8 @@ def _row(handle: Handle, tries: Tries, now: int, tags: Set[str]) -> Wait | None:
         return None
     if isinstance(handle, ExecutionHandle) and not handle.ready_to_wait:
         return None
+    if isinstance(handle, StoreWatch) and not handle.evaluated:
+        return None
     return _wait(handle, handle.due_at, "waiting", 1)
 
 
@@ -257,4 +277,7 @@ def _wait(handle: Handle, due_at: int | None, state: str, attempt: int) -> Wait:
         queue=handle.queue if isinstance(handle, MessageHandle) else None,
         target=handle.execution_id if isinstance(handle, ExecutionHandle) else None,
         tag=handle.work.tag if handle.work is not None else None,
+        store=handle.store.key if isinstance(handle, StoreWatch) else None,
+        read=handle.readings if isinstance(handle, StoreWatch) else (),
+        instance=handle.instance if isinstance(handle, StoreWatch) else None,
     )
