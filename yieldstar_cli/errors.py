@@ -110,6 +110,25 @@ class StoreConflict(YieldstarError):
     code = "STORE_CONFLICT"
     exit_code = 3
 
+    def __init__(self, name: str, store_id: str, actual: int | None) -> None:
+        stands = "is not there" if actual is None else f"is at version {actual}"
+        super().__init__(
+            f"store {name} {store_id!r} {stands}",
+            why=("That is not what was asked for. Nothing was changed.",),
+            remedy=(f"ys store get {name} {store_id}",),
+        )
+        self.name = name
+        self.store_id = store_id
+        #: The version that it is at; None: there is no such store.
+        self.actual = actual
+
+
+class InvalidStore(YieldstarError):
+    """A store's name, ID or state cannot be stored; nothing was changed (spec S1, S2, V1)."""
+
+    code = "INVALID_STATE"
+    exit_code = 5
+
 
 class UnknownStore(YieldstarError):
     """There is no such store, or no module has the type of that name (spec S7)."""

@@ -1,4 +1,4 @@
-"""What a delivery does to other executions, each act with an entry of its own (spec C3, C4, M1)."""
+"""What a delivery does to other executions and to stores, each with its entry (C3, C4, M1, S3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from yieldstar_cli.errors import (
     ExecutionIdConflict,
     InvalidExecutionEvent,
     InvalidMessageEvent,
+    InvalidStore,
+    StoreConflict,
     YieldstarError,
 )
 from yieldstar_cli.ids import Chance
@@ -16,8 +18,10 @@ from yieldstar_cli.model import (
     HISTORY_FORMAT,
     Action,
     CancelOther,
+    ChangeStore,
     Entry,
     Kind,
+    OpenStore,
     Send,
     Start,
     WakeOther,
@@ -26,6 +30,7 @@ from yieldstar_cli.storage.sqlite import admission
 from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.stores import SqliteStores
 from yieldstar_cli.storage.sqlite.texts import plain
 
 ADMIT_CHILD = """
@@ -49,39 +54,67 @@ UPDATE executions
    AND status IN ('admitted', 'suspended')
 RETURNING n
 """
+#: Codes of a store's entries that are no success; authors meet the errors of these names.
+STORE_MISSING = "STORE_MISSING"
+STORE_CHANGED = "STORE_CHANGED"
 
 
 class Actions:
     """Performs the actions of a round, inside the transaction under way."""
 
     def __init__(
-        self, db: Database, consequences: Consequences, inbox: SqliteInbox, *, chance: Chance
+        self,
+        db: Database,
+        consequences: Consequences,
+        inbox: SqliteInbox,
+        stores: SqliteStores,
+        *,
+        chance: Chance,
     ) -> None:
         self._db = db
         self._consequences = consequences
         self._inbox = inbox
+        self._stores = stores
         self._chance = chance
 
     def perform(
         self, number: int, position: int, actions: Sequence[Action], now: int
     ) -> tuple[Entry, ...]:
-        """Do all of `actions` for execution `number`; their entries stand from `position` on."""
-        return tuple(
-            self._perform(number, position + i, action, now) for i, action in enumerate(actions)
-        )
+        """Do all of `actions` for execution `number`; their entries stand from `position` on.
 
-    def _perform(self, number: int, position: int, action: Action, now: int) -> Entry:
-        label = action.execution_id
+        A change of a store that meets another version is not made and has no entry, unless that
+        is how it is to fail (S2).
+        """
+        entries: list[Entry] = []
+        for action in actions:
+            entry = self._perform(number, position + len(entries), action, now)
+            if entry is not None:
+                entries.append(entry)
+        return tuple(entries)
+
+    def _perform(self, number: int, position: int, action: Action, now: int) -> Entry | None:
         match action:
             case Start():
                 kind, (ok, value) = Kind.START, self._start(number, action, now)
+                label = action.execution_id
             case Send():
                 kind, (ok, value) = Kind.SEND, self._send(action)
                 label = f"{action.execution_id} {action.queue}"
             case WakeOther():
                 kind, (ok, value) = Kind.WAKE, (True, json.dumps(self._wake(action, now)))
+                label = action.execution_id
             case CancelOther():
                 kind, (ok, value) = Kind.CANCEL_CHILD, (True, json.dumps(self._cancel(action, now)))
+                label = action.execution_id
+            case OpenStore():
+                kind, (ok, value) = Kind.STORE, self._open(action)
+                label = f"{action.name} {action.store_id}"
+            case ChangeStore():
+                changed = self._change(action)
+                if changed is None:
+                    return None
+                kind, (ok, value) = Kind(action.kind), changed
+                label = f"{action.name} {action.store_id}"
         return Entry(
             position=position,
             kind=kind,
@@ -148,6 +181,30 @@ class Actions:
         reason = None if cancel.reason is None else plain(cancel.reason)
         return self._consequences.cancel(number, reason, now)
 
+    def _open(self, opened: OpenStore) -> tuple[bool, str]:
+        try:
+            standing = self._stores.open(opened)
+        except InvalidStore as error:
+            return False, _refusal(error)
+        if standing is None:
+            missing = f"there is no store {opened.name} {opened.store_id!r}"
+            return False, _told(code=STORE_MISSING, message=missing)
+        instance, version = standing
+        return True, _told(instance=instance, version=version)
+
+    def _change(self, change: ChangeStore) -> tuple[bool, str] | None:
+        """None where the store is at another version, and whoever asked computes anew."""
+        try:
+            instance, version = self._stores.change(change)
+        except StoreConflict as error:
+            if not change.fails:
+                return None
+            return False, _told(code=STORE_CHANGED, message=error.message, version=error.actual)
+        except InvalidStore as error:
+            return False, _refusal(error)
+        told = _told(instance=instance, version=version)
+        return True, told if change.result is None else change.result
+
     def _known(self, execution_id: str) -> int | None:
         try:
             return self._consequences.find(admission.checked_id(execution_id))
@@ -164,4 +221,9 @@ def _refusal(error: YieldstarError) -> str:
             "workflow_id": error.workflow_id,
             "status": error.status,
         }
+    return _told(**told)
+
+
+def _told(**told: object) -> str:
+    """An entry's value that has names."""
     return json.dumps(told, separators=(",", ":"))

@@ -14,22 +14,22 @@ LONGEST_ID_BYTES = 255
 LAST_VERSION = 2**31 - 1
 
 
-def checked_id(execution_id: object) -> str:
+def checked_id(execution_id: object, place: str = "execution_id") -> str:
     """`execution_id` exactly as given. Raises InvalidExecutionEvent. Source: spec E2."""
     if not isinstance(execution_id, str):
-        raise _invalid("execution_id", f"must be text, not {type(execution_id).__name__}")
+        raise _invalid(place, f"must be text, not {type(execution_id).__name__}")
     try:
         size = len(execution_id.encode("utf-8"))
     except UnicodeEncodeError:
-        raise _invalid("execution_id", "is not valid text: it holds a lone surrogate") from None
+        raise _invalid(place, "is not valid text: it holds a lone surrogate") from None
     if size == 0:
-        raise _invalid("execution_id", "is empty")
+        raise _invalid(place, "is empty")
     if size > LONGEST_ID_BYTES:
-        raise _invalid("execution_id", f"has {size} bytes; the most is {LONGEST_ID_BYTES}")
+        raise _invalid(place, f"has {size} bytes; the most is {LONGEST_ID_BYTES}")
     if not execution_id.isprintable():
-        raise _invalid("execution_id", f"holds a character that is not printable: {execution_id!a}")
+        raise _invalid(place, f"holds a character that is not printable: {execution_id!a}")
     if execution_id != execution_id.strip():
-        raise _invalid("execution_id", f"begins or ends with a space: {execution_id!a}")
+        raise _invalid(place, f"begins or ends with a space: {execution_id!a}")
     return execution_id
 
 

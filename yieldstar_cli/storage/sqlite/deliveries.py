@@ -153,10 +153,11 @@ class SqliteDeliveries:
         queues: Mapping[str, tuple[int, int]],
         depths: Sequence[str] = (),
         statuses: Sequence[str] = (),
+        stores: Sequence[tuple[str, str]] = (),
     ) -> Look:
         """See `contract.Deliveries.look`."""
         number = tokens.number_of(self._db, delivery)
-        return self._looks.look(number, queues, depths, statuses)
+        return self._looks.look(number, queues, depths, statuses, stores)
 
     def nudged(self, worker: int) -> list[tuple[int, int]]:
         """See `contract.Deliveries.nudged`."""

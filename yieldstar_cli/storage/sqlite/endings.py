@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from yieldstar_cli.clock import Clock
@@ -144,28 +145,42 @@ class Endings:
         """
         number = tokens.number_of(self._db, delivery)
         bindings = self._progress(number, delivery, changes)
+        if not changes.actions:
+            # One statement is enough.
+            if changes.outcome is None:
+                return self._record(delivery, changes, bindings)
+            if not isinstance(changes.outcome, Suspended | Continued):
+                return self._finish(delivery, changes, bindings)
+        row = self._db.row(OPEN, bindings)
+        if row is None:
+            return self._standing(delivery, changes, bindings)
+        operations, incarnation = row
+        entries = self._write(bindings, incarnation, operations, changes)
+        if len(entries) < len(changes.actions):
+            # A store is at another version than its change was computed from: this goes on, or
+            # ends, once that is computed anew (S2).
+            self._db.rows(RECORD, bindings)
+            return Recorded(None, entries, ready=True)
         match changes.outcome:
             case None:
-                return self._record(delivery, changes, bindings)
+                self._db.rows(RECORD, bindings)
+                ready = self._looks.ready(number, told=changes.told).anything
+                return Recorded(None, entries, ready)
             case Suspended(due_at):
-                return self._suspend(delivery, changes, bindings, due_at, must_end=must_end)
+                return self._suspend(changes, bindings, entries, due_at, must_end=must_end)
             case Continued() as continued:
-                return self._continue(delivery, changes, bindings, continued)
-            case outcome:
-                bindings["status"], bindings["outcome"] = records.stored_outcome(outcome)
-                return self._finish(delivery, changes, bindings)
+                return self._continue(bindings, incarnation, entries, continued)
+            case _:
+                return self._finish(delivery, changes, bindings, entries)
 
     def _progress(self, number: int, delivery: Delivery, changes: Round) -> dict[str, Any]:
-        moments = [x.at for x in (*changes.entries[-1:], *changes.actions[-1:])]
         return {
             "n": number,
             "token": delivery.token,
-            "entries": len(changes.entries) + len(changes.actions),
-            "moment": moments[-1] if moments else None,
-            "progress": bool(moments or changes.attempts or isinstance(changes.outcome, Continued)),
             "status_value": changes.status_value,
             "told": changes.told,
             "now": self._clock.now_ms(),
+            **_counted(changes, ()),
         }
 
     # --- the four ways a round goes ----------------------------------------------------------
@@ -175,29 +190,22 @@ class Endings:
         if row is None:
             return self._standing(delivery, changes, bindings)
         operations, incarnation, stirred = row
-        first = operations - bindings["entries"]
-        entries = self._write(bindings, incarnation, first, changes)
+        self._write(bindings, incarnation, operations - bindings["entries"], changes)
         # Otherwise nothing has become ready since the last look: an event raises `nudged`.
-        if stirred or changes.actions or any(w.queue or w.target for w in changes.waits):
-            return Recorded(
-                None, entries, self._looks.ready(bindings["n"], told=changes.told).anything
-            )
-        return Recorded(None, entries)
+        if stirred or any(w.queue or w.target or w.store for w in changes.waits):
+            ready = self._looks.ready(bindings["n"], told=changes.told).anything
+            return Recorded(None, ready=ready)
+        return Recorded(None)
 
     def _suspend(
         self,
-        delivery: Delivery,
         changes: Round,
         bindings: dict[str, Any],
+        entries: tuple[Entry, ...],
         due_at: int | None,
         *,
         must_end: bool,
     ) -> Recorded:
-        row = self._db.row(OPEN, bindings)
-        if row is None:
-            return self._standing(delivery, changes, bindings)
-        operations, incarnation = row
-        entries = self._write(bindings, incarnation, operations, changes)
         ready = self._looks.ready(bindings["n"], told=changes.told)
         if ready.anything:
             if not (must_end or ready.paused):
@@ -211,14 +219,13 @@ class Endings:
         return Recorded(Suspended(suspended[0]), entries)
 
     def _continue(
-        self, delivery: Delivery, changes: Round, bindings: dict[str, Any], continued: Continued
+        self,
+        bindings: dict[str, Any],
+        incarnation: int,
+        entries: tuple[Entry, ...],
+        continued: Continued,
     ) -> Recorded:
-        row = self._db.row(OPEN, bindings)
-        if row is None:
-            return self._standing(delivery, changes, bindings)
-        operations, incarnation = row
         number, now = bindings["n"], bindings["now"]
-        entries = self._write(bindings, incarnation, operations, changes)
         self._history.keep_incarnation(number, incarnation, now, bindings["entries"])
         following = {
             "params": continued.params,
@@ -230,16 +237,17 @@ class Endings:
         self._history.end(number)
         return Recorded(continued, entries)
 
-    def _finish(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
-        entries: tuple[Entry, ...] = ()
-        if changes.actions:
-            # They come before the end: a message to itself still finds it open.
-            row = self._db.row(OPEN, bindings)
-            if row is None:
-                return self._standing(delivery, changes, bindings)
-            operations, incarnation = row
-            entries = self._write(bindings, incarnation, operations, changes)
-        row = self._db.row(FINISH, bindings)
+    def _finish(
+        self,
+        delivery: Delivery,
+        changes: Round,
+        bindings: dict[str, Any],
+        entries: tuple[Entry, ...] = (),
+    ) -> Recorded:
+        """`entries` are those of actions: a message to itself still found it open."""
+        assert changes.outcome is not None, "it ends"
+        status, outcome = records.stored_outcome(changes.outcome)
+        row = self._db.row(FINISH, bindings | {"status": status, "outcome": outcome})
         if row is None:
             return self._standing(delivery, changes, bindings)
         operations, incarnation, execution_id, updated_at = row
@@ -248,7 +256,7 @@ class Endings:
         number = bindings["n"]
         self._waits.end_all(number)
         self._history.end(number)
-        ended = Ended(number, execution_id, bindings["status"], updated_at)
+        ended = Ended(number, execution_id, status, updated_at)
         stirred = self._consequences.follow([ended], bindings["now"])
         return Recorded(changes.outcome, entries, stirred=stirred)
 
@@ -273,6 +281,7 @@ class Endings:
             position = first + len(changes.entries)
             entries = self._actions.perform(number, position, changes.actions, now)
             self._history.add_entries(number, incarnation, entries)
+            bindings |= _counted(changes, entries)
         if changes.waits:
             # After the actions: a child that is awaited has been admitted by then.
             self._waits.put(number, changes.waits, now)
@@ -293,3 +302,13 @@ class Endings:
                     return Recorded(changes.outcome)
                 return Recorded(Suspended(due_at))
         raise tokens.stale(delivery)
+
+
+def _counted(changes: Round, made: Sequence[Entry]) -> dict[str, Any]:
+    """What a round adds to the record's numbers; `made` are the entries of its actions."""
+    moments = [x.at for x in (*changes.entries[-1:], *made[-1:])]
+    return {
+        "entries": len(changes.entries) + len(made),
+        "moment": moments[-1] if moments else None,
+        "progress": bool(moments or changes.attempts or isinstance(changes.outcome, Continued)),
+    }

@@ -11,6 +11,7 @@ from yieldstar_cli.model import Arrived, CancelRequested, Look, TerminalOutcome
 from yieldstar_cli.storage.sqlite import admission, records
 from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+from yieldstar_cli.storage.sqlite.stores import SqliteStores
 from yieldstar_cli.storage.sqlite.waits import Waits
 
 STEERED = """
@@ -53,10 +54,13 @@ class Ready(NamedTuple):
 class Looks:
     """Reads for deliveries, on one unchanging view of the file each."""
 
-    def __init__(self, db: Database, waits: Waits, inbox: SqliteInbox) -> None:
+    def __init__(
+        self, db: Database, waits: Waits, inbox: SqliteInbox, stores: SqliteStores
+    ) -> None:
         self._db = db
         self._waits = waits
         self._inbox = inbox
+        self._stores = stores
 
     def look(
         self,
@@ -64,6 +68,7 @@ class Looks:
         queues: Mapping[str, tuple[int, int]],
         depths: Sequence[str],
         statuses: Sequence[str],
+        stores: Sequence[tuple[str, str]],
     ) -> Look:
         """What is ready for execution `number`."""
         with self._one_view():
@@ -79,6 +84,7 @@ class Looks:
                 paused=bool(paused),
                 depths={queue: self._inbox.depth(number, queue) for queue in depths},
                 statuses={execution_id: self._status(execution_id) for execution_id in statuses},
+                stores={store: self._stores.get(*store) for store in stores},
             )
 
     def _status(self, execution_id: str) -> tuple[str, TerminalOutcome | None] | None:

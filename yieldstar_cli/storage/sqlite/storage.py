@@ -26,6 +26,7 @@ from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 from yieldstar_cli.storage.sqlite.reader import SqliteReader
 from yieldstar_cli.storage.sqlite.releases import Releases
 from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+from yieldstar_cli.storage.sqlite.stores import SqliteStores
 from yieldstar_cli.storage.sqlite.waits import Waits
 from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
@@ -71,8 +72,11 @@ class SqliteStorage:
         releases = Releases(self.db, lost, clock=clock)
         consequences = Consequences(self.db, waits, history, lost)
         self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
-        looks = Looks(self.db, waits, self.inbox)
-        actions = Actions(self.db, consequences, self.inbox, chance=chance)
+        self.stores = SqliteStores(
+            self.db, waits, consequences, clock=clock, chance=chance, max_value=max_value
+        )
+        looks = Looks(self.db, waits, self.inbox, self.stores)
+        actions = Actions(self.db, consequences, self.inbox, self.stores, chance=chance)
         endings = Endings(
             self.db, history, waits, actions, consequences, self.inbox, looks, clock=clock
         )

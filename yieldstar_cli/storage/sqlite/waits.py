@@ -1,39 +1,46 @@
-"""The open operations of executions, and which of them are ready (spec R4, R10, C2)."""
+"""The open operations of executions, and which of them are ready (spec R4, R10, C2, S4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from yieldstar_cli.model import Ended, Wait
-from yieldstar_cli.storage.sqlite import records
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite import readings, records
+from yieldstar_cli.storage.sqlite.database import Database, Row
+from yieldstar_cli.storage.sqlite.readings import State
 
 WAITS = """
-SELECT kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag
+SELECT kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag,
+       store_name, store_id, store_read, store_instance
   FROM waits
  WHERE n = :n
  ORDER BY position, kind, step_key
 """
 # What was ready before stays ready since then: an awaited execution that is missing has no moment
-# of its own.
+# of its own. A wait for a store is compared anew each time; what marked it before is read by now.
 PUT = """
 INSERT INTO waits (n, kind, step_key, label, since_at, due_at, state, attempt, position, queue,
-                   target, tag, target_n, ready_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   target, tag, target_n, ready_at, store_name, store_id, store_read,
+                   store_instance)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (n, kind, step_key) DO UPDATE
-   SET label    = excluded.label,
-       since_at = excluded.since_at,
-       due_at   = excluded.due_at,
-       state    = excluded.state,
-       attempt  = excluded.attempt,
-       position = excluded.position,
-       queue    = excluded.queue,
-       target   = excluded.target,
-       tag      = excluded.tag,
-       target_n = excluded.target_n,
-       ready_at = CASE WHEN target IS excluded.target AND excluded.ready_at IS NOT NULL
-                       THEN ifnull(ready_at, excluded.ready_at)
-                       ELSE excluded.ready_at END
+   SET label          = excluded.label,
+       since_at       = excluded.since_at,
+       due_at         = excluded.due_at,
+       state          = excluded.state,
+       attempt        = excluded.attempt,
+       position       = excluded.position,
+       queue          = excluded.queue,
+       target         = excluded.target,
+       tag            = excluded.tag,
+       target_n       = excluded.target_n,
+       ready_at       = CASE WHEN target IS excluded.target AND excluded.ready_at IS NOT NULL
+                             THEN ifnull(ready_at, excluded.ready_at)
+                             ELSE excluded.ready_at END,
+       store_name     = excluded.store_name,
+       store_id       = excluded.store_id,
+       store_read     = excluded.store_read,
+       store_instance = excluded.store_instance
 """
 # A terminal record never changes, so `updated_at` is the moment of its end.
 TARGET = """
@@ -50,12 +57,20 @@ UPDATE waits
  WHERE target_n = :target_n AND ready_at IS NULL
 RETURNING n
 """
+STORE = "SELECT instance, state FROM stores WHERE name = :name AND store_id = :store_id"
+# What is marked has to be looked at already, whatever is written next.
+WAITERS = """
+SELECT n, kind, step_key, store_instance, store_read
+  FROM waits INDEXED BY waits_stores
+ WHERE store_name = :name AND store_id = :store_id AND ready_at IS NULL
+"""
+MARK_ONE = "UPDATE waits SET ready_at = ? WHERE n = ? AND kind = ? AND step_key = ?"
 # Only what is ready is read, however much is open.
 ENDED = """
 SELECT w.step_key, w.target, w.ready_at, e.status, e.outcome
   FROM waits AS w INDEXED BY waits_ready
   LEFT JOIN executions AS e ON e.n = w.target_n
- WHERE w.n = :n AND w.ready_at IS NOT NULL
+ WHERE w.n = :n AND w.ready_at IS NOT NULL AND w.target IS NOT NULL
  ORDER BY w.ready_at, w.position
 """
 
@@ -69,15 +84,26 @@ class Waits:
     def put(self, number: int, waits: Sequence[Wait], now: int) -> None:
         """Add open operations, or replace them; the others stay untouched.
 
-        One that awaits an execution which has ended, or which does not exist, is ready at once.
+        Ready at once is one that awaits an execution which has ended, or which does not exist,
+        and one whose store is not as it was read (S4).
         """
-        self._db.run_many(PUT, [self._row(number, wait, now) for wait in waits])
+        states: dict[tuple[str, str], State] = {}
+        self._db.run_many(PUT, [self._row(number, wait, now, states) for wait in waits])
 
-    def _row(self, number: int, wait: Wait, now: int) -> tuple[object, ...]:
+    def _row(
+        self, number: int, wait: Wait, now: int, states: dict[tuple[str, str], State]
+    ) -> tuple[object, ...]:
         target_n = ready_at = None
         if wait.target is not None:
             found = self._db.row(TARGET, {"target": wait.target})
             target_n, ready_at = (None, now) if found is None else found
+        store: tuple[object, ...] = (None, None, None, None)
+        if wait.store is not None:
+            if wait.store not in states:
+                states[wait.store] = self._state(*wait.store)
+            if states[wait.store].differs(wait.instance, wait.read):
+                ready_at = now
+            store = (*wait.store, readings.stored(wait.read), wait.instance)
         return (
             number,
             wait.kind,
@@ -93,7 +119,12 @@ class Waits:
             wait.tag,
             target_n,
             ready_at,
+            *store,
         )
+
+    def _state(self, name: str, store_id: str) -> State:
+        row = self._db.row(STORE, {"name": name, "store_id": store_id})
+        return State(None, None) if row is None else State(*row)
 
     def end(self, number: int, operations: Sequence[tuple[str, str]]) -> None:
         """These, by kind and key, are open no more."""
@@ -108,11 +139,26 @@ class Waits:
         rows = self._db.rows(MARK, {"target_n": target_n, "at": at})
         return sorted({number for (number,) in rows})
 
+    def mark_store(self, name: str, store_id: str, state: State, at: int) -> list[int]:
+        """Every wait for this store that read otherwise is ready; answers who waits (S3, S4).
+
+        Where nobody waits, the state is not looked at.
+        """
+        waiters = self._db.rows(WAITERS, {"name": name, "store_id": store_id})
+        concerned = [
+            (at, number, kind, key)
+            for number, kind, key, instance, read in waiters
+            if state.differs(instance, readings.told(read))
+        ]
+        if concerned:
+            self._db.run_many(MARK_ONE, concerned)
+        return sorted({number for _, number, _, _ in concerned})
+
     # --- reading -----------------------------------------------------------------------------
 
     def of(self, number: int) -> list[Wait]:
         """The open operations, in the order they were named."""
-        return [Wait(*row) for row in self._db.rows(WAITS, {"n": number})]
+        return [_wait(row) for row in self._db.rows(WAITS, {"n": number})]
 
     def ended(self, number: int) -> list[Ended]:
         """The awaited executions that have ended or do not exist, in the order they did."""
@@ -120,3 +166,12 @@ class Waits:
             Ended(key, target, at, records.terminal_outcome(status, outcome) if status else None)
             for key, target, at, status, outcome in self._db.rows(ENDED, {"n": number})
         ]
+
+
+def _wait(row: Row) -> Wait:
+    *plain, name, store_id, read, instance = row
+    if name is None:
+        return Wait(*plain)
+    # Readings that no longer read are told as none: the next write marks the wait.
+    read = readings.told(read) or ()
+    return Wait(*plain, store=(name, store_id), read=read, instance=instance)
