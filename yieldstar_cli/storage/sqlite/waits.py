@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from yieldstar_cli.model import Ended, Wait
 from yieldstar_cli.storage.sqlite import readings, records
@@ -169,9 +170,9 @@ class Waits:
 
 
 def _wait(row: Row) -> Wait:
-    *plain, name, store_id, read, instance = row
+    wait = Wait(*row[:11])
+    name, store_id, read, instance = row[11:]
     if name is None:
-        return Wait(*plain)
+        return wait
     # Readings that no longer read are told as none: the next write marks the wait.
-    read = readings.told(read) or ()
-    return Wait(*plain, store=(name, store_id), read=read, instance=instance)
+    return replace(wait, store=(name, store_id), read=readings.told(read) or (), instance=instance)
