@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from yieldstar_cli.codec import roomy
+from yieldstar_cli.digests import digest_at
 from yieldstar_cli.model import Path, Reading
 
 
@@ -47,7 +48,7 @@ class State:
             return False
         try:
             return any(self._digest(reading.path) != reading.digest for reading in readings)
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             return True
 
     def _digest(self, path: Path) -> str:
@@ -56,7 +57,5 @@ class State:
             if not self._parsed:
                 self._value = roomy(msgspec.json.decode, self._text)
                 self._parsed = True
-            from yieldstar_cli.digests import digest_at
-
             found = self._digests[path] = digest_at(self._value, path)
         return found

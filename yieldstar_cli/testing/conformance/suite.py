@@ -8,6 +8,8 @@ from yieldstar_cli.testing.conformance.rows_children import ChildRows
 from yieldstar_cli.testing.conformance.rows_messages import MessageRows
 from yieldstar_cli.testing.conformance.rows_outcomes import OutcomeRows
 from yieldstar_cli.testing.conformance.rows_steering import SteeringRows
+from yieldstar_cli.testing.conformance.rows_store_waits import StoreWaitRows
+from yieldstar_cli.testing.conformance.rows_stores import StoreRows
 from yieldstar_cli.testing.conformance.rows_wakes import WakeRows
 
 
@@ -15,7 +17,7 @@ class ExecutionConformance(AdmissionRows, WakeRows, OutcomeRows):
     """RFC 001's adapter and outcome tables.
 
     Subclass it in a pytest module, and say in `open` how your adapter is opened. The row
-    about store commits belongs to the stores and comes with them.
+    about store commits is among those of `StorageConformance`.
     """
 
     def rows(self) -> list[str]:
@@ -23,8 +25,8 @@ class ExecutionConformance(AdmissionRows, WakeRows, OutcomeRows):
         return sorted(name for name in dir(self) if name.startswith("test_"))
 
 
-class StorageConformance(MessageRows, ChildRows, SteeringRows, AgainRows):
-    """Messages, children, cancel, pause, continue-as-new, tags. Subclass it as the other one."""
+class StorageConformance(MessageRows, ChildRows, SteeringRows, AgainRows, StoreWaitRows, StoreRows):
+    """Messages, children, cancel, pause, continue-as-new, tags, stores. Subclass it likewise."""
 
     def rows(self) -> list[str]:
         """The names of all rows, so that a program can run them one by one."""
