@@ -22,7 +22,7 @@ ROOMS = {
     **dict.fromkeys(
         (
             *("_version", "errors", "model", "clock", "ids", "codec", "strict_json", "failures"),
-            *("params", "project", "trust", "doorbell"),
+            *("params", "project", "trust", "doorbell", "digests"),
         ),
         "ground",
     ),
@@ -75,6 +75,7 @@ WRITERS = {
     "pauses": {"storage.sqlite.steering"},
     "logs": {"storage.sqlite.history"},
     "messages": {"storage.sqlite.inbox"},
+    "stores": {"storage.sqlite.stores"},
     # The record's life, one module for each part of it: admission and wakes, claims, endings,
     # releases, holds of faults of the code, deaths of workers; what others do to it: messages,
     # a parent's and a sibling's actions, ends and cancels, pauses.
