@@ -62,7 +62,7 @@ def digests(value: object, paths: Iterable[Path]) -> tuple[Reading, ...]:
 
 def _at(value: Any, path: Path) -> Any:
     for part in path:
-        if type(part) is str:
+        if isinstance(part, str):
             if type(value) is not dict or part not in value:
                 return _ABSENT
             value = value[part]
