@@ -105,13 +105,6 @@ CONTINUE = joined(
     "RETURNING incarnation",
 )
 OPEN = joined("SELECT operations, incarnation FROM executions", _LIVE)
-STANDING = """
-SELECT e.status, e.outcome, e.acked_token, e.due_at, i.n IS NOT NULL
-  FROM executions AS e
-  LEFT JOIN incarnations AS i
-    ON i.n = e.n AND i.incarnation = e.incarnation - 1 AND i.ended_at = e.acked_at
- WHERE e.n = :n
-"""
 
 
 class Endings:
@@ -153,7 +146,7 @@ class Endings:
                 return self._finish(delivery, changes, bindings)
         row = self._db.row(OPEN, bindings)
         if row is None:
-            return self._standing(delivery, changes, bindings)
+            return tokens.told_again(self._db, delivery, changes)
         operations, incarnation = row
         entries = self._write(bindings, incarnation, operations, changes)
         if len(entries) < len(changes.actions):
@@ -188,7 +181,7 @@ class Endings:
     def _record(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
         row = self._db.row(RECORD, bindings)
         if row is None:
-            return self._standing(delivery, changes, bindings)
+            return tokens.told_again(self._db, delivery, changes)
         operations, incarnation, stirred = row
         self._write(bindings, incarnation, operations - bindings["entries"], changes)
         # Otherwise nothing has become ready since the last look: an event raises `nudged`.
@@ -249,7 +242,7 @@ class Endings:
         status, outcome = records.stored_outcome(changes.outcome)
         row = self._db.row(FINISH, bindings | {"status": status, "outcome": outcome})
         if row is None:
-            return self._standing(delivery, changes, bindings)
+            return tokens.told_again(self._db, delivery, changes)
         operations, incarnation, execution_id, updated_at = row
         if not changes.actions:
             self._write(bindings, incarnation, operations - bindings["entries"], changes)
@@ -286,22 +279,6 @@ class Endings:
             # After the actions: a child that is awaited has been admitted by then.
             self._waits.put(number, changes.waits, now)
         return entries
-
-    def _standing(self, delivery: Delivery, changes: Round, bindings: dict[str, Any]) -> Recorded:
-        """What a delivery whose token is dead is told; nothing has been changed."""
-        row = self._db.row(STANDING, bindings)
-        if row is not None:
-            status, outcome, acked_token, due_at, continued = row
-            terminal = records.terminal_outcome(status, outcome)
-            if terminal is not None:
-                return Recorded(terminal)
-            if changes.outcome is not None and acked_token == delivery.token > 0:
-                # The same acknowledgement again: its answer was lost on the way. (No claim has
-                # token 0: that is how a record begins that was never acknowledged.)
-                if continued and isinstance(changes.outcome, Continued):
-                    return Recorded(changes.outcome)
-                return Recorded(Suspended(due_at))
-        raise tokens.stale(delivery)
 
 
 def _counted(changes: Round, made: Sequence[Entry]) -> dict[str, Any]:

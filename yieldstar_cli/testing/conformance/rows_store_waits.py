@@ -12,8 +12,11 @@ from yieldstar_cli.testing.conformance.rows_stores import (
     LEFT,
     STOCK,
     StoreRows,
-    Undone,
 )
+
+
+class Undone(Exception):
+    """Raised by a row inside a transaction, which is undone by it."""
 
 
 class StoreWaitRows(StoreRows):

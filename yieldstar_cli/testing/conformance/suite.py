@@ -8,6 +8,7 @@ from yieldstar_cli.testing.conformance.rows_children import ChildRows
 from yieldstar_cli.testing.conformance.rows_messages import MessageRows
 from yieldstar_cli.testing.conformance.rows_outcomes import OutcomeRows
 from yieldstar_cli.testing.conformance.rows_steering import SteeringRows
+from yieldstar_cli.testing.conformance.rows_store_changes import StoreChangeRows
 from yieldstar_cli.testing.conformance.rows_store_waits import StoreWaitRows
 from yieldstar_cli.testing.conformance.rows_stores import StoreRows
 from yieldstar_cli.testing.conformance.rows_wakes import WakeRows
@@ -25,7 +26,9 @@ class ExecutionConformance(AdmissionRows, WakeRows, OutcomeRows):
         return sorted(name for name in dir(self) if name.startswith("test_"))
 
 
-class StorageConformance(MessageRows, ChildRows, SteeringRows, AgainRows, StoreWaitRows, StoreRows):
+class StorageConformance(
+    MessageRows, ChildRows, SteeringRows, AgainRows, StoreChangeRows, StoreWaitRows, StoreRows
+):
     """Messages, children, cancel, pause, continue-as-new, tags, stores. Subclass it likewise."""
 
     def rows(self) -> list[str]:
