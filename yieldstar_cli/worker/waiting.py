@@ -6,6 +6,7 @@ It lives as long as the driver, from one delivery to the next (spec R6, R10).
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,11 @@ class Waiting:
 
     def renew(self, handle: StoreWatch[Any]) -> None:
         """The store was read again in vain: the file compares anew, whatever it has."""
-        self._recorded.pop((str(handle.kind), handle.key), None)
+        place = (str(handle.kind), handle.key)
+        recorded = self._recorded.get(place)
+        if recorded is not None:
+            # As no row is: so it is written again, and still known to be there.
+            self._recorded[place] = replace(recorded, position=-1)
         self._dirty[handle] = None
 
     def _note_queue(self, handle: MessageHandle[Any], waits: bool) -> None:
