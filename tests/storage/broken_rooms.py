@@ -28,6 +28,25 @@ from yieldstar_cli.model import (
 OPEN = "status IN ('admitted', 'suspended')"
 
 
+class StoresRoom:
+    """The room of stores, whose methods are not all named unlike those of the others."""
+
+    def __init__(self, rooms: BrokenRooms) -> None:
+        self._rooms = rooms
+
+    def get(self, name: str, store_id: str) -> Any:
+        return self._rooms.true.stores.get(name, store_id)
+
+    def find(self, **words: Any) -> Any:
+        return self._rooms.find_stores(**words)
+
+    def put(self, name: str, store_id: str, state: str, **words: Any) -> Any:
+        return self._rooms.put_store(name, store_id, state, **words)
+
+    def delete(self, name: str, store_id: str, **words: Any) -> Any:
+        return self._rooms.delete_store(name, store_id, **words)
+
+
 class BrokenRooms:
     """The real adapter and all its rooms, passed through; each subclass breaks one method.
 
@@ -51,6 +70,10 @@ class BrokenRooms:
 
     executions = deliveries = inbox = steering = family = workers = reader = storage
 
+    @property
+    def stores(self) -> StoresRoom:
+        return StoresRoom(self)
+
     def __getattr__(self, name: str) -> Any:
         for room in (
             *("executions", "deliveries", "inbox", "steering", "family", "workers", "reader"),
@@ -73,6 +96,15 @@ class BrokenRooms:
 
     def send(self, execution_id: str, queue: str, value: str, **words: Any) -> Any:
         return self.true.inbox.send(execution_id, queue, value, **words)
+
+    def find_stores(self, **words: Any) -> Any:
+        return self.true.stores.find(**words)
+
+    def put_store(self, name: str, store_id: str, state: str, **words: Any) -> Any:
+        return self.true.stores.put(name, store_id, state, **words)
+
+    def delete_store(self, name: str, store_id: str, **words: Any) -> Any:
+        return self.true.stores.delete(name, store_id, **words)
 
     def record(self, delivery: Delivery, changes: Round) -> Recorded:
         recorded: Recorded = self.true.deliveries.record(delivery, changes)

@@ -9,8 +9,9 @@ import pytest
 
 from tests.storage.broken_adapters import Broken, Refused, all_broken
 from tests.storage.broken_rooms import BrokenRooms, all_broken_rooms
+from tests.storage.broken_stores import all_broken_stores
 from yieldstar_cli.clock import ManualClock
-from yieldstar_cli.errors import ExecutionAdmissionError, StaleDelivery
+from yieldstar_cli.errors import ExecutionAdmissionError, StaleDelivery, StoreConflict
 from yieldstar_cli.testing.conformance import ExecutionConformance, StorageConformance
 
 #: How a row notices: an assertion, an error that should have come, one that should not have. An
@@ -21,6 +22,7 @@ NOTICED = (
     Refused,
     StaleDelivery,
     ExecutionAdmissionError,
+    StoreConflict,
     ValueError,
 )
 
@@ -62,6 +64,9 @@ def test_every_kind_of_row_is_shown_to_be_able_to_fail() -> None:
     assert {kind.found_by for kind in kinds} <= set(Suite(Broken, Path()).rows())
 
 
+ALL_BROKEN_ROOMS = {**all_broken_rooms(), **all_broken_stores()}
+
+
 class RoomSuite(StorageConformance):
     """The suite over all rooms, on one given kind of storage."""
 
@@ -73,10 +78,10 @@ class RoomSuite(StorageConformance):
         return self.kind(self.directory / "ys.db", clock)
 
 
-@pytest.mark.parametrize("name", sorted(all_broken_rooms()))
+@pytest.mark.parametrize("name", sorted(ALL_BROKEN_ROOMS))
 def test_the_suite_finds_the_room_that_is_broken(name: str, tmp_path: Path) -> None:
     """The tester is tested: planted mistakes must be found (reliability C.5)."""
-    kind = all_broken_rooms()[name]
+    kind = ALL_BROKEN_ROOMS[name]
     suite = RoomSuite(kind, tmp_path)
 
     with pytest.raises(NOTICED):
@@ -91,7 +96,7 @@ def test_the_rooms_passed_through_break_nothing(row: str, tmp_path: Path) -> Non
 
 def test_every_kind_of_room_is_shown_to_be_able_to_fail() -> None:
     """At least three broken storages for the rows of each group."""
-    found_by = {kind.found_by for kind in all_broken_rooms().values()}
+    found_by = {kind.found_by for kind in ALL_BROKEN_ROOMS.values()}
 
     for group in StorageConformance.__bases__:
         assert len(found_by & {name for name in vars(group) if name.startswith("test_")}) >= 3

@@ -90,10 +90,10 @@ class StoreChangeRows(StoreRows):
             assert deleted[1] is True
             assert missing[1] is False
             assert isinstance(missing[2], dict)
-            assert (missing[2]["code"], missing[2]["version"]) == ("STORE_CHANGED", None)
+            assert (missing[2].get("code"), missing[2]["version"]) == ("STORE_CHANGED", None)
             for _, ok, value in late:
                 assert isinstance(value, dict)
-                assert (ok, value["code"], value["version"]) == (False, "STORE_CHANGED", 0)
+                assert (ok, value.get("code"), value["version"]) == (False, "STORE_CHANGED", 0)
             assert self.store_of(storage) == again
 
     def test_a_change_leaves_the_result_it_was_given(self) -> None:
