@@ -19,7 +19,8 @@ from yieldstar_cli.model import (
     WakeAnswer,
 )
 from yieldstar_cli.project import find_project
-from yieldstar_cli.runtime_session import Session, open_storage, refuse_in_workflow, ring_workers
+from yieldstar_cli.runtime_session import open_storage, refuse_in_workflow, ring_workers
+from yieldstar_cli.runtime_stores import StoreSession
 from yieldstar_cli.runtime_words import message_text, one_scope, ttl_ms, user_name
 from yieldstar_cli.trust import Trust
 
@@ -30,7 +31,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Runtime(Session):
+class Runtime(StoreSession):
     """One open database, for programs: synchronous, thread-safe, a context manager.
 
     Made by `open_runtime`. Calls raise the errors of `errors.py`; all but those about a commit

@@ -12,13 +12,16 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.app import build
 from yieldstar_cli.cli.options import global_options
 from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
-from yieldstar_cli.cli.verbs import GROUPS, NAMES, VERBS
+from yieldstar_cli.cli.verbs import ACTIONS, GROUPS, NAMES, VERBS
 
 #: What is planned and not built: no page may name it as something to type.
 NOT_BUILT = frozenset(
-    "watch logs stats top replay export retry schedule store dev lint check prune delete "  # noqa: SIM905
+    "watch logs stats top replay export retry schedule dev lint check prune delete "  # noqa: SIM905
     "backup serve config completion".split()
 )
+
+#: Verb and action, of the verbs that have some.
+ALL_ACTIONS = [(verb, action.name) for verb in ACTIONS for action in ACTIONS[verb]]
 
 
 def test_ys_alone_prints_eight_lines(shop: Shop) -> None:
@@ -51,6 +54,44 @@ def test_every_page_begins_with_two_examples_and_names_its_exit_statuses(
         assert lines[2] == ""
         assert "Exit status:" in said.out
         assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize(("name", "action"), ALL_ACTIONS)
+def test_every_action_has_a_page_like_that_of_a_verb(shop: Shop, name: str, action: str) -> None:
+    (summary,) = [found.summary for found in ACTIONS[name] if found.name == action]
+
+    for words in ((name, action, "--help"), (name, action, "-h"), ("help", name, action)):
+        said = shop.ys(*words)
+        lines = said.out.splitlines()
+        assert said.code == 0
+        assert lines[0].startswith(f"ys {name} {action}")
+        assert lines[1].startswith(f"ys {name} {action}")
+        assert lines[2:4] == ["", summary]
+        assert f"Usage: ys {name} {action} [OPTIONS]" in said.out
+        assert "Exit status:" in said.out
+        assert all(len(line) <= 80 for line in lines)
+    assert f"  {action} " in shop.ys("help", name).out
+    assert summary in shop.ys("help", name).out
+    for param in build(name, action).params:
+        assert getattr(param, "hidden", False) or getattr(param, "help", None), param.name
+
+
+def test_an_action_that_is_misspelt_names_the_nearest_and_runs_none(shop: Shop) -> None:
+    """b.0: no abbreviation, no guess."""
+    near = shop.ys("store", "gett", "Stock", "left=secret")
+    none = shop.ys("store", "zzz")
+    alone = shop.ys("store")
+    page = shop.ys("help", "store", "gett")
+    no_actions = shop.ys("help", "show", "get")
+
+    assert [said.code for said in (near, none, alone, page, no_actions)] == [2] * 5
+    assert "Did you mean get?" in near.err
+    assert "→ ys store get Stock left=…" in near.err
+    assert "secret" not in near.err
+    assert "it has list, get, watch, set, patch, delete" in none.err
+    assert "which action?" in alone.err
+    assert "ys help store" in page.err
+    assert "ys help show" in no_actions.err
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: str(verb.name))
@@ -113,8 +154,9 @@ def test_the_reference_documents_every_command_option_and_exit_status() -> None:
     sections = dict(re.findall(r"^### `ys (\w+).*?`$(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL))
 
     assert set(sections) == set(NAMES)
-    for name in NAMES:
-        for param in build(name).params:
+    for name, action in (*((name, None) for name in NAMES), *ALL_ACTIONS):
+        assert action is None or f"`{action} " in sections[name]
+        for param in build(name, action).params:
             if param.param_type_name == "option" and not param.hidden and "--id" not in param.opts:
                 for option in param.opts:
                     assert f"`{option}" in sections[name], (name, option)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,7 +13,7 @@ from yieldstar_cli.cli import edge, pages, words
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.options import global_options
 from yieldstar_cli.cli.render import terminal
-from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.cli.verbs import ACTIONS, NAMES
 from yieldstar_cli.clock import Clock, SystemClock
 
 _CONTEXT = {"max_content_width": 80}
@@ -51,16 +51,47 @@ class _Verbs(TyperGroup):
         pages.write_root_page(self, ctx, formatter)
 
 
-def build(name: str) -> TyperCommand:
-    """The typer command of one verb."""
-    module = importlib.import_module(f"yieldstar_cli.cli.{name}")
+class _Actions(TyperGroup):
+    """A verb with actions of its own; an action's module is loaded when it is called."""
+
+    page: pages.Page
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The actions in the order of the help page."""
+        return [action.name for action in ACTIONS[self.page.verb]]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The action, built from its module; None for an unknown one."""
+        known = cmd_name in self.list_commands(ctx)
+        return build(self.page.verb, cmd_name) if known else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The action of this call; no abbreviation, no guess."""
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            raise words.unknown_action(self.page.verb, args[0], known, ctx.find_root().obj.argv)
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Our page: examples, what it does, its actions, exit statuses."""
+        pages.write_actions_page(self, self.page, formatter)
+
+
+def build(name: str, action: str | None = None) -> TyperCommand | TyperGroup:
+    """The typer command of one verb, or of one action of it."""
+    whole = name if action is None else f"{name} {action}"
+    module = importlib.import_module(f"yieldstar_cli.cli.{whole.replace(' ', '_')}")
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=_VerbCommand, add_help_option=False, context_settings=dict(_CONTEXT))(
-        module.command
-    )
-    command = typer.main.get_command(app)
-    assert isinstance(command, _VerbCommand)
-    command.page = pages.Page(name, tuple(module.EXAMPLES), tuple(module.EXITS))
+    settings: dict[str, Any] = {"add_help_option": False, "context_settings": dict(_CONTEXT)}
+    command: TyperCommand | TyperGroup
+    if whole in ACTIONS:
+        app.callback(cls=_Actions, invoke_without_command=True, **settings)(module.command)
+        command = typer.main.get_group(app)
+    else:
+        app.command(action or name, cls=_VerbCommand, **settings)(module.command)
+        command = cast("TyperCommand", typer.main.get_command(app))
+    assert isinstance(command, _VerbCommand | _Actions)
+    command.page = pages.Page(whole, tuple(module.EXAMPLES), tuple(module.EXITS))
     command.params.extend(global_options(hidden=True))
     return command
 

@@ -13,10 +13,10 @@ from yieldstar_cli.errors import UsageError
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 
-def agreed(call: Call, question: str, *, yes: bool) -> bool:
+def agreed(call: Call, question: str, *, yes: bool, tries: bool = True) -> bool:
     """Whether a person says yes to `question`; `yes` answers it beforehand.
 
-    Raises UsageError without a terminal.
+    `tries`: the verb has a `--dry-run`. Raises UsageError without a terminal.
     """
     if yes:
         return True
@@ -24,7 +24,10 @@ def agreed(call: Call, question: str, *, yes: bool) -> bool:
         raise UsageError(
             f"{question} Say so with --yes",
             why=("Without a terminal nobody can be asked. Nothing was changed.",),
-            remedy=("the same line with --yes", "with --dry-run it shows what it would do"),
+            remedy=(
+                "the same line with --yes",
+                *(("with --dry-run it shows what it would do",) if tries else ()),
+            ),
         )
     call.flush()
     call.err.write(f"{question} [y/N] ")

@@ -10,7 +10,7 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.topics import SUMMARIES, TOPICS
-from yieldstar_cli.cli.verbs import NAMES
+from yieldstar_cli.cli.verbs import ACTIONS, NAMES
 from yieldstar_cli.cli.words import nearest
 from yieldstar_cli.errors import UsageError
 
@@ -23,11 +23,16 @@ def command(
     topic: Annotated[
         str | None, typer.Argument(help="A command or a topic.", metavar="[COMMAND|TOPIC]")
     ] = None,
+    action: Annotated[
+        str | None, typer.Argument(help="An action of the command.", metavar="[ACTION]")
+    ] = None,
 ) -> None:
     """Show a help page: a command, or a topic such as exit-codes."""
     call: Call = context.find_root().obj
     if topic is None:
         call.print_lines(_overview())
+    elif action is not None:
+        call.print_lines(_page_of_action(context, topic, action))
     elif topic in TOPICS:
         call.write(TOPICS[topic])
     elif topic in NAMES:
@@ -48,10 +53,17 @@ def _overview() -> list[str]:
     return [*lines, "", *safe.wrap(f"Commands: {', '.join(NAMES)}", 80, " " * 10)]
 
 
-def _page_of(context: typer.Context, verb: str) -> list[str]:
+def _page_of_action(context: typer.Context, verb: str, action: str) -> list[str]:
+    if action not in [found.name for found in ACTIONS.get(verb, ())]:
+        page = (f"ys help {verb}",) if verb in (*NAMES, *TOPICS) else ("ys help",)
+        raise UsageError(f"there is no help page {f'{verb} {action}'!r}", remedy=page)
+    return _page_of(context, verb, action)
+
+
+def _page_of(context: typer.Context, verb: str, action: str | None = None) -> list[str]:
     from yieldstar_cli.cli.app import build
 
-    command = build(verb)
+    command = build(verb, action)
     root = context.find_root()
     with command.make_context(verb, [], parent=root, resilient_parsing=True) as page:
         return command.get_help(page).split("\n")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli.cli import exits
-from yieldstar_cli.cli.verbs import GROUPS, VERBS
+from yieldstar_cli.cli.verbs import ACTIONS, GROUPS, VERBS
 
 _GLOBAL = "--db --json -q -v -C --trust-dir --color --times --debug -h --version"
 # "  [x>=1]", "; x>=1": how the parser writes a least number.
@@ -55,6 +55,25 @@ def write_root_page(command: Any, context: Any, formatter: Any) -> None:
 
 def write_verb_page(command: Any, page: Page, context: Any, formatter: Any) -> None:
     """`ys VERB --help`: examples, what it does, its words, its exit statuses."""
+    _begin(command, page, formatter)
+    pieces = (piece.strip("{}") for piece in command.collect_usage_pieces(context))
+    formatter.write_usage(f"ys {page.verb}", " ".join(pieces))
+    with formatter.section("Words and options"):
+        formatter.write_dl(_records(command, context))
+    _end(page, formatter)
+
+
+def write_actions_page(command: Any, page: Page, formatter: Any) -> None:
+    """`ys VERB --help` of a verb with actions: each in a line."""
+    _begin(command, page, formatter)
+    formatter.write_usage(f"ys {page.verb}", "ACTION [OPTIONS] [WORDS]...")
+    with formatter.section("Actions"):
+        formatter.write_dl([(action.name, action.summary) for action in ACTIONS[page.verb]])
+    formatter.write(f"\nMore: ys {page.verb} ACTION --help\n")
+    _end(page, formatter)
+
+
+def _begin(command: Any, page: Page, formatter: Any) -> None:
     for example in page.examples:
         formatter.write(f"{example}\n")
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
@@ -62,10 +81,9 @@ def write_verb_page(command: Any, page: Page, context: Any, formatter: Any) -> N
         formatter.write("\n")
         formatter.write_text(" ".join(paragraph.split()))
     formatter.write("\n")
-    pieces = (piece.strip("{}") for piece in command.collect_usage_pieces(context))
-    formatter.write_usage(f"ys {page.verb}", " ".join(pieces))
-    with formatter.section("Words and options"):
-        formatter.write_dl(_records(command, context))
+
+
+def _end(page: Page, formatter: Any) -> None:
     formatter.write("\n")
     formatter.write_text(f"Global options (ys --help): {_GLOBAL}")
     with formatter.section("Exit status"):

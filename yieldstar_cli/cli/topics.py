@@ -12,7 +12,7 @@ _PARAMS = """\
 ys trigger charge-order --id order-42 -p order=42
 ys send order-42 cancel reason='no longer wanted' fee:=5
 
-How values are given to ys trigger, and to ys send.
+How values are given to ys trigger, ys send and ys store.
 
   -p name=text      the text takes the type that the workflow declares: 42 is an
                     int where an int is declared and a str where a str is
@@ -31,6 +31,9 @@ key twice.
 ys send takes its fields without -p and knows no declared type: text is text,
 so write fee:=5 and ok:=true. --data takes the whole value, of any kind: JSON,
 @file or - (stdin); fields win over those of its object.
+
+ys store set and ys store patch take fields as ys send does, and --data an
+object; text takes the type that a module declares for stores of that name.
 """
 
 _TIMES = """\
@@ -57,8 +60,9 @@ _VALUES = """\
 ys show order-42 --json
 ys show order-42 --result | python3 -m json.tool
 
-Params, context and results are stored as JSON and come back exactly as they
-were. What JSON has no word for is stored tagged, and --json shows it so:
+Params, context, results and states of stores are stored as JSON and come back
+exactly as they were. What JSON has no word for is stored tagged, and --json
+shows it so:
 
   ["$ys","tuple",1,2]                     tuple; set and frozenset likewise
   ["$ys","bytes","aGk="]                  bytes, in base64
@@ -136,7 +140,7 @@ TOPICS: Mapping[str, str] = MappingProxyType(
 SUMMARIES: Mapping[str, str] = MappingProxyType(
     {
         "exit-codes": "what each exit status means",
-        "params": "how values are given to ys trigger and ys send",
+        "params": "how values are given to ys trigger, ys send, ys store",
         "times": "how spans and moments are written and shown",
         "values": "how params and results are stored and shown",
         "ids": "execution IDs, @last, prefixes, IDs from stdin",

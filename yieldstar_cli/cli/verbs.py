@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,23 @@ VERBS = (
     Verb("pause", STEER, "Let no more deliveries begin until ys resume."),
     Verb("resume", STEER, "Let deliveries begin again after ys pause."),
     Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
+    Verb("store", STEER, "Look at stores, or write them and wake who waits on them."),
     Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
     Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
 )
 
 NAMES = tuple(verb.name for verb in VERBS)
+
+#: The verbs that have actions of their own: that of `ys store get` is in `cli.store_get`.
+ACTIONS: Mapping[str, tuple[Verb, ...]] = MappingProxyType(
+    {
+        "store": (
+            Verb("list", LOOK_CLOSER, "List the stores, or those of one name."),
+            Verb("get", LOOK_CLOSER, "Print the state of a store."),
+            Verb("watch", LOOK_CLOSER, "Print the state of a store whenever it changes."),
+            Verb("set", STEER, "Write the whole state of a store."),
+            Verb("patch", STEER, "Change fields of a store's state."),
+            Verb("delete", STEER, "Delete a store."),
+        )
+    }
+)

@@ -35,6 +35,20 @@ def unknown_verb(word: str, argv: Sequence[str]) -> UsageError:
     )
 
 
+def unknown_action(verb: str, word: str, known: Sequence[str], argv: Sequence[str]) -> UsageError:
+    """`ys store gett`: the verb has no such action; the nearest ones are named, none is run."""
+    matches = nearest(word, known)
+    if not matches:
+        return UsageError(
+            f"ys {verb} has no action {word!r}; it has {', '.join(known)}",
+            remedy=(f"ys {verb} --help",),
+        )
+    return UsageError(
+        f"ys {verb} has no action {word!r}. Did you mean {' or '.join(matches)}?",
+        remedy=tuple(corrected(argv, word, match) for match in matches[:1]),
+    )
+
+
 def usage_error(complaint: Exception, argv: Sequence[str]) -> UsageError:
     """What typer complains about, in our words."""
     context = getattr(complaint, "ctx", None)

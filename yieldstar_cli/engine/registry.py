@@ -35,6 +35,8 @@ class _Loaded:
     error: LoadError | None = None
     #: Errors of single workflows in it.
     refused: tuple[LoadError, ...] = ()
+    #: What it was executed as; None if it did not load.
+    module: ModuleType | None = None
 
     def changed(self) -> bool:
         return any(modules.state_of(path) != state for path, state in self.states)
@@ -80,6 +82,11 @@ class Registry:
         """What `file` registers as it is now, names included that another file claims too."""
         loaded = self._files[Path(file)]
         return () if loaded.error else loaded.definitions
+
+    def loaded(self) -> list[tuple[Path, ModuleType]]:
+        """The files that load, in order, with what each was executed as."""
+        found = ((path, self._files[path].module) for path in sorted(self._files))
+        return [(path, module) for path, module in found if module is not None]
 
     def states(self) -> dict[str, modules.State | None]:
         """The state in which each file was read; None if not all saw the same."""
@@ -173,7 +180,7 @@ class Registry:
                 refused.append(LoadError(str(path), line, sentence(error)))
             else:
                 definitions.append(replace(definition, module_state=state))
-        return _Loaded(path, states, tuple(definitions), None, tuple(refused))
+        return _Loaded(path, states, tuple(definitions), None, tuple(refused), module)
 
     def _declared_by(
         self, module: ModuleType, declared: Sequence[authoring.Workflow[..., object]]
