@@ -77,13 +77,10 @@ class StoreSession(Session):
                 ring_workers(storage, self._project.db)
             return deleted
 
-    def _state_text(self, name: str, state_type: Any, state: object) -> str:
+    def _state_type(self, name: str) -> Any:
         from yieldstar_cli import checking_stores
 
-        if state_type is None:
-            state_type = checking_stores.state_type(self._project, name, trust=self._trust)
-        limit = self._project.settings.max_value
-        return checking_stores.state_from_value(state_type, state, limit=limit)
+        return checking_stores.state_type(self._project, name, trust=self._trust)
 
 
 class RuntimeStore(Generic[S]):
@@ -117,7 +114,7 @@ class RuntimeStore(Generic[S]):
         raises StoreConflict. Raises InvalidStore for what does not fit, and by name UnknownStore
         if no module here has the type. Nothing is changed then.
         """
-        text = self._session._state_text(self.name, self._type, state)
+        text = self._text(self._type_to_write(), state)
         return self._snapshot(
             self._session._write_store(self.name, self.store_id, text, version=if_version)
         )
@@ -126,11 +123,13 @@ class RuntimeStore(Generic[S]):
         """Change the state: `fn` changes a copy in place, or returns a new one.
 
         It is called again whenever somebody else was quicker. Raises UnknownStore where there is
-        no such store, InvalidStore for what does not fit, and what `fn` raises. Source: spec S2.
+        no such store, InvalidStore for what does not fit, TypeError for an async `fn`, and what
+        `fn` raises. Source: spec S2.
         """
-        from yieldstar_cli.engine.views import check_pure
+        from yieldstar_cli.engine.purity import check_pure, refuse_lazy
 
         check_pure(fn)
+        wanted = self._type_to_write()
         while True:
             before = self.get()
             if before is None:
@@ -140,8 +139,9 @@ class RuntimeStore(Generic[S]):
                     remedy=("ys store list",),
                 )
             returned = fn(before.state)
+            refuse_lazy(returned)
             state = before.state if returned is None else returned
-            text = self._session._state_text(self.name, self._type, state)
+            text = self._text(wanted, state)
             try:
                 record = self._session._write_store(
                     self.name,
@@ -157,6 +157,15 @@ class RuntimeStore(Generic[S]):
     def delete(self, *, if_version: int | None = None) -> bool:
         """Delete it; False where there was none. Raises StoreConflict, as `set` does."""
         return self._session._delete_store(self.name, self.store_id, if_version)
+
+    def _type_to_write(self) -> Any:
+        return self._session._state_type(self.name) if self._type is None else self._type
+
+    def _text(self, wanted: Any, state: object) -> str:
+        from yieldstar_cli import checking_stores
+
+        limit = self._session.project.settings.max_value
+        return checking_stores.state_from_value(wanted, state, limit=limit)
 
     def _snapshot(self, record: StoreRecord) -> Snapshot[S]:
         from yieldstar_cli import codec
