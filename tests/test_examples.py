@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import msgspec
 import pytest
 
 from yieldstar_cli.engine.catalog import to_module_infos
@@ -42,17 +44,23 @@ def test_all_examples_load(registry: Registry):
     """spec R1."""
     assert registry.errors == []
     assert sorted(name for name, _ in registry.definitions) == [
+        "agent",
         "await-parcel",
         "backup-shop",
         "build",
         "charge-order",
         "convert-price",
         "count-steps",
+        "find-place",
         "monthly-report",
+        "order-article",
         "quote",
+        "refill-bucket",
         "refund",
+        "restock",
         "shop-report",
         "supervisor",
+        "write-letter",
     ]
 
 
@@ -62,7 +70,7 @@ def test_all_examples_can_be_checked_without_loading_them(registry: Registry):
 
     infos = [info for module in to_module_infos(registry) for info in module.workflows]
 
-    assert len(infos) == 11
+    assert len(infos) == 17
     for info in infos:
         assert not opaque(info.params_description)
         assert info.doc
@@ -274,6 +282,156 @@ def test_a_report_of_many_shops_has_ten_of_them_open_at_once(registry: Registry)
     assert len(done.result.missing) == 1
     assert most == 10
     assert [child.execution_id for child in children] == [f"may/shop-{n}" for n in range(1, 36)]
+
+
+# --- stores --------------------------------------------------------------------------------------
+
+
+def state_of(bench: Bench, state_type: type[Any], store_id: str) -> Any:
+    """The state of a store as it stands."""
+    found = bench.storage.stores.get(state_type.__name__, store_id)
+    assert found is not None
+    return msgspec.json.decode(found.state, type=state_type)
+
+
+def test_a_mailbox_gives_the_urgent_letters_first_and_each_once(registry: Registry):
+    """cases 163, 178; spec S4, S5: two agents of one mailbox, in spite of a crash."""
+    box = module(registry, "agent_mailbox")
+    letters = [("a", False), ("b", False), ("fire", True), ("stop", False), ("stop", False)]
+
+    with Bench(box.agent, box.write_letter) as bench:
+        for number, (text, urgent) in enumerate(letters):
+            params = {"to": "ann", "sender": "bob", "text": text, "urgent": urgent}
+            bench.admit(box.write_letter, params, execution_id=f"letter-{number}")
+        bench.run()
+        for name in ("early", "late"):
+            bench.admit(box.agent, box.Agent("ann"), execution_id=name)
+        bench.run(until=lambda: bool(bench.history("late")))
+        bench.crash()
+        bench.run()
+
+        answers = [letter.text for letter in state_of(bench, box.Mailbox, "bob").letters]
+        done = [bench.result(name).result for name in ("early", "late")]
+        left = state_of(bench, box.Mailbox, "ann")
+    assert sorted(answers) == ["ann has read: a", "ann has read: b", "ann has read: fire"]
+    assert answers[0] == "ann has read: fire"
+    assert sum(done) == 3
+    assert left == box.Mailbox(letters=[], written=5)
+
+
+def test_a_letter_wakes_an_agent_that_waits_and_its_history_stays_short(registry: Registry):
+    """spec S3, C5: waiting costs no delivery; the mailbox outlives the incarnations."""
+    box = module(registry, "agent_mailbox")
+
+    with Bench(box.agent, box.write_letter) as bench:
+        bench.admit(box.agent, box.Agent("ann"), execution_id="ann")
+        bench.run()
+        waits_since = bench.record("ann").deliveries
+        bench.run_to(bench.clock.now_ms() + 7 * 86_400_000)
+        waited = bench.record("ann").deliveries
+        for number in range(80):
+            letter = {"to": "ann", "sender": "bob", "text": str(number)}
+            bench.admit(box.write_letter, letter, execution_id=f"letter-{number}")
+            bench.run()
+        answered = state_of(bench, box.Mailbox, "bob").letters
+        record, entries = bench.record("ann"), len(bench.history("ann"))
+    assert waited == waits_since
+    assert [one.text for one in answered] == [f"ann has read: {number}" for number in range(80)]
+    assert record.incarnation == 2
+    assert entries < box.LARGE
+
+
+def test_no_piece_is_sold_twice_and_who_waits_is_served(registry: Registry):
+    """cases 178, 189; spec S3, S5: five orders, three pieces, then two more."""
+    shop = module(registry, "shared_stock")
+
+    with Bench(shop.order_article, shop.restock) as bench:
+        bench.admit(shop.restock, {"article": "chair", "pieces": 3}, execution_id="first")
+        for number in range(5):
+            bench.admit(shop.order_article, shop.OrderArticle("chair"), execution_id=f"o{number}")
+        bench.run_to(bench.clock.now_ms() + 3_600_000)
+        sold = [bench.record(f"o{number}").status.terminal for number in range(5)]
+        bench.admit(shop.restock, {"article": "chair", "pieces": 2}, execution_id="second")
+        bench.run()
+
+        results = [bench.result(f"o{number}").result for number in range(5)]
+        stock = state_of(bench, shop.Stock, "chair")
+    assert sum(sold) == 3
+    assert results == ["sold"] * 5
+    assert stock == shop.Stock(left=0, held={})
+
+
+def test_pieces_that_are_not_paid_go_to_the_next_order(registry: Registry):
+    """spec S2, S3: giving back is a write like any other."""
+    shop = module(registry, "shared_stock")
+
+    with Bench(shop.order_article, shop.restock) as bench:
+        bench.admit(shop.restock, {"article": "chair", "pieces": 2}, execution_id="first")
+        bench.run()
+        bad = shop.OrderArticle("chair", pieces=2, card="stolen")
+        bench.admit(shop.order_article, bad, execution_id="bad")
+        bench.run(until=lambda: len(bench.history("bad")) > 1)
+        good = shop.OrderArticle("chair", pieces=1)
+        bench.admit(shop.order_article, good, execution_id="good")
+        bench.crash()
+        bench.run()
+
+        results = [bench.result(name).result for name in ("bad", "good")]
+        stock = state_of(bench, shop.Stock, "chair")
+    assert results == ["not paid: a stolen card", "sold"]
+    assert stock == shop.Stock(left=1, held={})
+
+
+def test_an_order_that_lost_its_patience_holds_nothing(registry: Registry):
+    """spec O6, S5: what comes later is for others."""
+    shop = module(registry, "shared_stock")
+
+    with Bench(shop.order_article, shop.restock) as bench:
+        bench.admit(shop.order_article, shop.OrderArticle("chair"), execution_id="o")
+        bench.run()
+        bench.admit(shop.restock, {"article": "chair", "pieces": 1}, execution_id="r")
+        bench.run()
+
+        done = bench.result("o")
+        stock = state_of(bench, shop.Stock, "chair")
+    assert done.result == "sold out"
+    assert done.record.updated_at - done.record.admitted_at >= 7 * 86_400_000
+    assert stock == shop.Stock(left=1, held={})
+
+
+def test_no_more_calls_are_made_than_the_bucket_and_its_refill_allow(registry: Registry):
+    """spec S4, S5: thirty calls, five saved up, one more each second; two workers, a crash."""
+    limited = module(registry, "rate_limited")
+    calls: list[int] = []
+
+    def ask(service: str, name: str) -> str | None:
+        calls.append(bench.clock.now_ms())
+        return None if len(calls) == 7 else name
+
+    fakes = {limited.ask_service: ask}
+    with Bench(limited.find_place, limited.refill_bucket, fakes=fakes) as bench:
+        began = bench.clock.now_ms()
+        bench.admit(limited.refill_bucket, limited.Refill("maps", "1s"), execution_id="refill")
+        for number in range(30):
+            params = {"service": "maps", "name": f"town-{number}"}
+            bench.admit(limited.find_place, params, execution_id=f"f{number}")
+        bench.start_worker()
+        bench.start_worker()
+        bench.run_to(began + 10_000)
+        bench.crash()
+        bench.run()
+
+        results = [bench.result(f"f{number}").result for number in range(30)]
+        bucket = state_of(bench, limited.Bucket, "maps")
+        refill = bench.record("refill")
+    assert results == [f"town-{number}" for number in range(30)]
+    assert len(calls) == 31
+    for number, called in enumerate(calls):
+        assert number < 5 + (called - began) // 1_000, "a call without a token"
+    assert calls[-1] - began == 26_000
+    assert bucket == limited.Bucket(left=5, size=5)
+    assert refill.outcome is None
+    assert refill.due_at is None
 
 
 # --- a controller --------------------------------------------------------------------------------

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.outside import ChildHandle, ExecutionHandle, ExecutionStatus
     from yieldstar_cli.engine.retry import RetryPolicy
     from yieldstar_cli.engine.step import Step
+    from yieldstar_cli.engine.store_handles import Snapshot
+    from yieldstar_cli.engine.storing import Store
     from yieldstar_cli.engine.this_step import ThisStep, this_step
+    from yieldstar_cli.engine.views import plain
     from yieldstar_cli.errors import (
         Cancelled,
         ChildCancelled,
@@ -32,10 +35,16 @@ if TYPE_CHECKING:
         InvalidMessage,
         InvalidMessageEvent,
         InvalidParams,
+        InvalidState,
+        InvalidStore,
         OutcomePruned,
         RetryableError,
         StepFailed,
         StepTimeout,
+        StoreChanged,
+        StoreConflict,
+        StoreMissing,
+        UnknownStore,
         UnknownWorkflow,
         UnserializableValue,
         WaitTimeout,
@@ -67,15 +76,23 @@ __all__ = [
     "InvalidMessage",
     "InvalidMessageEvent",
     "InvalidParams",
+    "InvalidState",
+    "InvalidStore",
     "Message",
     "OutcomePruned",
     "RetryPolicy",
     "RetryableError",
     "Runtime",
+    "Snapshot",
     "Step",
     "StepFailed",
     "StepTimeout",
+    "Store",
+    "StoreChanged",
+    "StoreConflict",
+    "StoreMissing",
     "ThisStep",
+    "UnknownStore",
     "UnknownWorkflow",
     "UnserializableValue",
     "WaitTimeout",
@@ -84,6 +101,7 @@ __all__ = [
     "YieldstarError",
     "__version__",
     "open_runtime",
+    "plain",
     "this_step",
     "workflow",
 ]
@@ -100,10 +118,13 @@ _HOMES = {
     "Message": "model",
     "RetryPolicy": "engine.retry",
     "Runtime": "runtime",
+    "Snapshot": "engine.store_handles",
     "Step": "engine.step",
+    "Store": "engine.storing",
     "ThisStep": "engine.this_step",
     "Workflow": "engine.authoring",
     "open_runtime": "runtime",
+    "plain": "engine.views",
     "this_step": "engine.this_step",
     "workflow": "engine.authoring",
 }
