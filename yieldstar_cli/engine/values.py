@@ -221,7 +221,8 @@ def refused(text: str) -> YieldstarError:
         return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
     if found["code"] == InvalidMessageEvent.code:
         return InvalidMessageEvent(str(found["message"]))
-    return InvalidExecutionEvent("execution_id", str(found["message"]))
+    place, _, reason = str(found["message"]).partition(": ")
+    return InvalidExecutionEvent(place, reason)
 
 
 def as_exception(error: BaseException | None) -> BaseException | None:
