@@ -266,8 +266,7 @@ class Children(StepParts):
     ) -> ExecutionHandle[Any]:
         self._only_key(base)
         self._driver.check_running()
-        if not isinstance(execution_id, str) or not execution_id:
-            raise TypeError(f"step.{base} takes an execution ID, which is text: {execution_id!r}")
+        naming.check_reference(execution_id, f"step.{base}")
         result_type = Any if workflow is None else workflow.definition.result_type
         return ExecutionHandle(self._driver, self._key or base, execution_id, result_type, site)
 

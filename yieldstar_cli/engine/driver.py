@@ -367,6 +367,9 @@ class Driver(Ledger):
         Not for ever: code that swallows it goes on to its next await, and is parked there.
         """
         if self.dead:
+            if in_workflow_body.get() and self._thread != threading.get_ident():
+                # A living function uses what it kept of us: its fault, not its end.
+                raise faults.foreign_handle()
             self._drops += 1
             if self._drops <= SWALLOW_LIMIT:
                 raise Dropped

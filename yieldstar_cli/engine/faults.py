@@ -137,16 +137,29 @@ def foreign_error(error: BaseException) -> CodeFault:
 
 def misplaced_operation() -> CodeFault:
     """An operation of `step` was used outside the workflow function."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((_HERE, _LOGGING)):
-        frame = frame.f_back
-    place = "code" if frame is None else at((frame.f_code.co_filename, frame.f_lineno))
     return MisplacedCall(
-        f"{place} uses an operation of step outside the workflow function: in a step, a thread or"
-        " a task. Await it in the function itself, or in a coroutine given to step.spawn;"
+        f"{_authors_line()} uses an operation of step outside the workflow function: in a step, a"
+        " thread or a task. Await it in the function itself, or in a coroutine given to step.spawn;"
         " a step gets values, and returns one.",
         remedy="await it in the workflow function",
     )
+
+
+def foreign_handle() -> CodeFault:
+    """What an execution made was used in another, or in a later run of its function."""
+    return MisplacedCall(
+        f"{_authors_line()} uses a step or a handle of another execution, or of an earlier run of"
+        " this one. Use the step that the function was given, and make the handle there; a child's"
+        " .ref may be kept and passed on: step.handle(ref) gives its handle again.",
+        remedy="make the handle in the function that awaits it",
+    )
+
+
+def _authors_line() -> str:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_HERE, _LOGGING)):
+        frame = frame.f_back
+    return "code" if frame is None else at((frame.f_code.co_filename, frame.f_lineno))
 
 
 def placed(fault: CodeFault) -> CodeFault:

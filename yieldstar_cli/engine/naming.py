@@ -34,6 +34,17 @@ def check_tag(tag: str) -> None:
         raise ValueError(f"a tag holds no comma and no space: {tag!r}")
 
 
+def check_reference(execution_id: object, taker: str) -> None:
+    """Raise TypeError or ValueError for what cannot be an execution's ID, in any file.
+
+    An ID that nobody has is no fault of the call: it is told at the await.
+    """
+    if not isinstance(execution_id, str) or not execution_id:
+        raise TypeError(f"{taker} takes an execution ID, which is text: {execution_id!r}")
+    if any("\ud800" <= character <= "\udfff" for character in execution_id):
+        raise ValueError(f"{taker}: half of a character is no valid text: {execution_id!a}")
+
+
 def function_key(fn: Any) -> str:
     """The key that running `fn` has: its name with `-` for `_`."""
     name = getattr(fn, "__name__", None)

@@ -13,6 +13,7 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from yieldstar_cli.engine import faults
 from yieldstar_cli.errors import Cancelled, WorkflowError
 from yieldstar_cli.model import Kind
 
@@ -164,8 +165,7 @@ def wait_any(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, 
     One that is resolved already wins over those that are not; among several, the first named.
     """
     branch = driver.running_branch()
-    for handle in handles:
-        handle.enter(branch)
+    _enter(driver, branch, handles)
     for handle in handles:
         if handle.state is not State.OPEN:
             return handle
@@ -183,8 +183,7 @@ def wait_all(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, 
     Raises the first failure recorded, at once; the others go on (spec, operations table).
     """
     branch = driver.running_branch()
-    for handle in handles:
-        handle.enter(branch)
+    _enter(driver, branch, handles)
     distinct = list(dict.fromkeys(handles))
     failed = [h for h in distinct if h.state is not State.OPEN and h.failed()]
     waiting = [h for h in distinct if h.state is State.OPEN]
@@ -197,6 +196,15 @@ def wait_all(driver: Driver, handles: Sequence[Handle[Any]]) -> Generator[Park, 
     if failed:
         min(failed, key=lambda h: h.resolved_seq).result()
     return [handle.result() for handle in handles]
+
+
+def _enter(driver: Driver, branch: Branch, handles: Sequence[Handle[Any]]) -> None:
+    for handle in handles:
+        if handle._driver is not driver:
+            # Nobody would ever resolve it for this function. Kept, for whoever catches it.
+            driver.fault = driver.fault or faults.foreign_handle()
+            raise driver.fault
+        handle.enter(branch)
 
 
 def _park(

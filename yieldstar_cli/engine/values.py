@@ -249,7 +249,8 @@ def refused(handle: DurableHandle[Any], text: str) -> Exception:
         return StoreChanged(str(found["message"]))
     if found["code"] == InvalidMessageEvent.code:
         return InvalidMessageEvent(str(found["message"]))
-    return InvalidExecutionEvent("execution_id", str(found["message"]))
+    place, _, reason = str(found["message"]).partition(": ")
+    return InvalidExecutionEvent(place, reason)
 
 
 def as_exception(error: BaseException | None) -> BaseException | None:
