@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 from tests.storage.kit import claim, entry, new_worker
 from yieldstar_cli.errors import YieldstarError
-from yieldstar_cli.model import Completed, Delivery, Round, Suspended
+from yieldstar_cli.model import ChangeStore, Completed, Delivery, OpenStore, Round, Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 NOW = 2_000_000_000_000
+COUNTER = ("counter", "main")
 
 
 def say(result: Any) -> None:
@@ -104,6 +106,48 @@ def late_write(storage: SqliteStorage, execution_id: str) -> None:
             say("written" if answer.outcome is None else "told the outcome")
 
 
+def open_store(storage: SqliteStorage, execution_id: str, me: str) -> None:
+    """Open one store as an execution does, each with a beginning of its own; say whose it is."""
+    worker = new_worker(storage, NOW)
+    (each,) = claim(storage, NOW, worker, only=execution_id)
+    opens = Round(actions=(OpenStore("o", NOW, "stock", "main", me),))
+    (opened,) = storage.deliveries.record(each.delivery, opens).entries
+    found = storage.stores.get("stock", "main")
+    assert found is not None
+    say([json.loads(opened.value)["instance"], found.instance, found.state])
+
+
+def count_up(storage: SqliteStorage, execution_id: str, count: str) -> None:
+    """Add one to a store's state, so many times, as `update` does; say how often it was anew."""
+    worker = new_worker(storage, NOW)
+    (each,) = claim(storage, NOW, worker, only=execution_id)
+    done = anew = 0
+    while done < int(count):
+        (store,) = storage.deliveries.look(
+            each.delivery, queues={}, stores=[COUNTER]
+        ).stores.values()
+        assert store is not None
+        for _ in range(5_000):
+            pass  # The author's function takes its time.
+        adds = ChangeStore(
+            *(f"c{done}", NOW, "store-update", *COUNTER, store.instance, store.version),
+            str(int(store.state) + 1),
+        )
+        recorded = storage.deliveries.record(each.delivery, Round(actions=(adds,)))
+        assert recorded.ready or recorded.entries
+        done += len(recorded.entries)
+        anew += not recorded.entries
+    say(anew)
+
+
+def write_when_told(storage: SqliteStorage, pauses: str) -> None:
+    """Write each line that comes as a store's state, a moment later; say its version."""
+    for turns, line in zip(cycle(json.loads(pauses)), sys.stdin, strict=False):
+        for _ in range(turns):
+            pass
+        say(storage.stores.put("stock", "main", line.strip()).version)
+
+
 ACTIONS: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
@@ -115,6 +159,9 @@ ACTIONS: dict[str, Callable[..., None]] = {
         admit_many,
         hold_lock,
         late_write,
+        open_store,
+        count_up,
+        write_when_told,
     )
 }
 

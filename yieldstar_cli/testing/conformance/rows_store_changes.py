@@ -133,7 +133,7 @@ class StoreChangeRows(StoreRows):
             assert self.due(storage) == []
 
     def test_a_dead_delivery_changes_no_store(self) -> None:
-        """Spec L2; case 74: refused as a whole; nobody is woken by it."""
+        """Spec L2; cases 71, 74: refused as a whole; nobody is woken by it."""
         with self.opened() as adapter:
             storage = adapter.storage
             seen = storage.stores.put(*STOCK, FULL)
