@@ -351,7 +351,7 @@ READERS: dict[str, tuple[Program, Path]] = {
     "pickle of a dict": (lambda s: pickle.loads(pickle.dumps(s.by_sku)), ("bySku",)),
     "pickle of a Struct": (lambda s: pickle.loads(pickle.dumps(s.frozen)), ("frozen",)),
     "pickle of a dataclass": (lambda s: pickle.loads(pickle.dumps(s.pair)), ("pair",)),
-    "pickle in Python": (lambda s: pickle._dumps(s.queue), ("queue",)),  # type: ignore[attr-defined]
+    "pickle in Python": (lambda s: pickle._dumps(s.queue), ("queue",)),
     "__getstate__": (lambda s: s.pair.__getstate__(), ("pair",)),
     "__reduce__": (lambda s: str(s.frozen.__reduce__()), ("frozen",)),
     "__rich_repr__": (lambda s: list(s.frozen.__rich_repr__()), ("frozen",)),
@@ -480,10 +480,10 @@ READERS: dict[str, tuple[Program, Path]] = {
     "hasattr": (lambda s: hasattr(s, "boss"), ("boss",)),
     "the author's function": (lambda s: Item.is_low(s.by_sku["a"]), ("bySku", "a", "count")),
     "the author's property": (
-        lambda s: Item.doubled.fget(s.by_sku["a"]),  # type: ignore[attr-defined]
+        lambda s: Item.doubled.fget(s.by_sku["a"]),
         ("bySku", "a", "count"),
     ),
-    "the field's descriptor": (lambda s: Frozen.x.__get__(s.frozen), ("frozen",)),  # type: ignore[attr-defined]
+    "the field's descriptor": (lambda s: Frozen.x.__get__(s.frozen), ("frozen",)),
     "object.__getattribute__": (lambda s: object.__getattribute__(s.frozen, "x"), ("frozen",)),
     "list.__len__": (lambda s: list.__len__(s.queue), ("queue",)),
     "dict.__getitem__": (lambda s: dict.__getitem__(s.by_sku, "a"), ("bySku",)),
@@ -656,7 +656,7 @@ def test_plain_keeps_everything_and_runs_no_code_of_the_authors():
     assert copied == state
     assert copied["c"] is not state["c"]
     assert copied["c"].noted == [2]
-    assert copied["c"].noted is not state["c"].noted  # type: ignore[attr-defined]
+    assert copied["c"].noted is not state["c"].noted
 
 
 def test_the_deepest_state_that_can_be_stored_can_be_read_and_copied():
