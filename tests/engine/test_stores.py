@@ -374,3 +374,72 @@ def test_a_kill_at_any_point_leaves_all_of_a_change_or_nothing() -> None:
         ]
         # It saw the stock before the sale, or after it.
         assert bench.record("w").outcome in (Completed("2"), Completed("3"))
+
+
+def test_a_state_that_is_too_large_is_refused_and_the_workflow_goes_on() -> None:
+    """case 193; spec V2, S2: of an update, of a claim, and at the beginning; nothing is changed."""
+
+    def bloat(stock: Stock, value: object = None) -> None:
+        stock.note = "x" * (17 * 1024 * 1024)
+
+    @workflow
+    async def grows(step: Step) -> list[str]:
+        stock = await step.store(Stock, "widget", initial=Stock(left=1))
+        said: list[str] = []
+        for change in (
+            stock.update(bloat),
+            stock.take(lambda s: s.left, bloat),
+            stock.update_from(await stock.get(), give(1)),
+        ):
+            try:
+                said.append(str(await change))
+            except InvalidState as error:
+                said.append(type(error).__name__)
+        return said
+
+    with Bench(grows) as bench:
+        bench.admit("grows", execution_id="x")
+        bench.run()
+
+        assert bench.result("x").result == ["InvalidState", "InvalidState", "1"]
+        assert stored(bench) == (1, Stock(left=2))
+
+
+@pytest.mark.parametrize("how", ["update", "select", "when", "take"])
+def test_an_operation_within_a_stores_function_is_a_fault_of_the_code(how: str) -> None:
+    """spec R9, S2: it is held, nothing is recorded, and the right code goes on from there."""
+
+    @workflow(id="w")
+    async def wrong(step: Step) -> int:
+        stock = await step.store(Stock, "widget", initial=Stock(left=1))
+
+        def asks(s: Stock, value: object = None) -> Any:
+            step.set_status("no")
+            return 1
+
+        calls: dict[str, Callable[[], Any]] = {
+            "update": lambda: stock.update(asks),
+            "select": lambda: stock.select(asks),
+            "when": lambda: stock.when(asks),
+            "take": lambda: stock.take(lambda s: s.left, asks),
+        }
+        await calls[how]()
+        return 1
+
+    @workflow(id="w")
+    async def right(step: Step) -> int:
+        stock = await step.store(Stock, "widget", initial=Stock(left=1))
+        return (await stock.get()).state.left
+
+    with Bench(wrong) as bench:
+        bench.admit("w", execution_id="x")
+        bench.run()
+        held = bench.record("x").held
+        bench.definitions = {right.definition.key: right.definition}
+        bench.crash()
+        bench.storage.executions.wake("x")
+        bench.run()
+
+        assert held is not None
+        assert held.code == "MISPLACED_CALL"
+        assert bench.result("x").result == 1

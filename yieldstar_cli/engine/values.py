@@ -15,7 +15,7 @@ from yieldstar_cli.engine.outside import (
     ExecutionStatus,
     MessageHandle,
 )
-from yieldstar_cli.engine.store_handles import Snapshot, StoreAsk, StoreWatch
+from yieldstar_cli.engine.store_handles import Snapshot, StoreAsk, StoreChange, StoreWatch
 from yieldstar_cli.errors import (
     ChildCancelled,
     ChildFailed,
@@ -23,6 +23,8 @@ from yieldstar_cli.errors import (
     InvalidExecutionEvent,
     InvalidMessage,
     InvalidMessageEvent,
+    InvalidState,
+    InvalidStore,
     StepFailed,
     StoreChanged,
     StoreMissing,
@@ -84,8 +86,10 @@ def revive(
     try:
         if entry.ok:
             return _value(handle, entry), None
-        if isinstance(handle, ActionHandle):
-            return None, refused(handle, entry.value)
+        if isinstance(handle, ActionHandle | StoreChange | StoreWatch):
+            told = refused(entry.value)
+            if told is not None:
+                return None, told
         return None, failures.decode_error(entry.value, namespace)
     except BaseException as error:  # code of the value's own class, run to make it again
         said = error if isinstance(error, codec.DecodeError) else failures.named(error)
@@ -238,18 +242,27 @@ def begun(entry: Entry) -> tuple[str, int]:
     return entry.value, 1
 
 
-def refused(handle: DurableHandle[Any], text: str) -> Exception:
-    """Why a child was not admitted, a message not sent, a store not changed (C3, M1, S2)."""
+def refused(text: str) -> Exception | None:
+    """Why a child was not admitted, a message not sent, a store not changed (C3, M1, S2).
+
+    None for an error that a function raised.
+    """
     found = codec.decode(text)
-    if found["code"] == ExecutionIdConflict.code:
-        return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
-    if handle.kind is Kind.STORE:
-        return StoreMissing(str(found["message"]))
-    if handle.kind in (Kind.STORE_UPDATE, Kind.STORE_DELETE):
-        return StoreChanged(str(found["message"]))
-    if found["code"] == InvalidMessageEvent.code:
-        return InvalidMessageEvent(str(found["message"]))
-    place, _, reason = str(found["message"]).partition(": ")
+    code, message = found.get("code"), str(found.get("message", ""))
+    if "mro" in found:
+        return None
+    match code:
+        case ExecutionIdConflict.code:
+            return ExecutionIdConflict(found["execution_id"], found["workflow_id"], found["status"])
+        case "STORE_MISSING":
+            return StoreMissing(message)
+        case "STORE_CHANGED":
+            return StoreChanged(message)
+        case InvalidStore.code:
+            return InvalidState(message)
+        case InvalidMessageEvent.code:
+            return InvalidMessageEvent(message)
+    place, _, reason = message.partition(": ")
     return InvalidExecutionEvent(place, reason)
 
 

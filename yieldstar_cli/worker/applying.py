@@ -172,6 +172,8 @@ class Applying:
         if self._driver.fault is not None:
             return
         found = watching.watch(handle, record, self._max_value)
+        if self._driver.fault is not None:
+            return  # its function used an operation: a fault of the code, and no answer
         handle.evaluated = True
         match found:
             case None:
@@ -279,6 +281,8 @@ class Applying:
         record = look.stores.get(ask.store.key)
         if isinstance(ask, StoreChange):
             found = watching.update(ask, record)
+            if self._driver.fault is not None:
+                return
             if isinstance(found, watching.Change):
                 ask.intent = found.intent
                 del self._driver.asks[ask]
@@ -286,6 +290,8 @@ class Applying:
                 return
         else:
             found = watching.answer(ask, record, self._max_value)
+            if self._driver.fault is not None:
+                return
         self._left -= 1
         self._apply(ask, found.ok, found.text, ask.issued_at)
 
