@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -301,8 +300,10 @@ def test_a_state_that_is_not_of_the_type_is_said_to_be_so(
 
 
 def test_a_type_and_a_name_are_one_or_the_other(runtime: Runtime) -> None:
+    store: Any = runtime.store
+
     with pytest.raises(UsageError, match="a name alone"):
-        partial(runtime.store, "Stock", "widget", name="Stock")()
+        store("Stock", "widget", name="Stock")
 
 
 def test_a_write_wakes_who_waits_for_what_it_changed(

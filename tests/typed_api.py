@@ -20,7 +20,9 @@ from yieldstar_cli import (
     Message,
     RetryPolicy,
     Runtime,
+    Snapshot,
     Step,
+    Store,
     open_runtime,
     this_step,
     workflow,
@@ -175,6 +177,65 @@ async def supervisor(step: Step, s: State) -> None:
     await step.continue_as(State([kid.ref for kid in kids], s.deadline))
 
 
+class Stock(msgspec.Struct):
+    left: int = 0
+    parts: dict[str, list[str]] = {}
+
+
+def take_part(stock: Stock, part: str) -> None:
+    stock.left -= 1
+
+
+@workflow
+async def on_stores(step: Step, p: ChargeOrder) -> int:
+    """Each operation on stores, with the type that it gives."""
+    stock = await step.store(Stock, "widget", initial=Stock())
+    assert_type(stock, Store[Stock])
+    assert_type(await step.store(Stock), Store[Stock])
+    assert_type(await step.store(Place, p.order and "b", name="places"), Store[Place])
+    assert_type(await step.store(dict[str, int], "x", initial={}, name="n"), Store[dict[str, int]])
+    assert_type(stock.name, str)
+    assert_type(stock.id, str)
+
+    snapshot = await stock.get()
+    assert_type(snapshot, Snapshot[Stock])
+    assert_type(snapshot.state, Stock)
+    assert_type(snapshot.state.left, int)
+    assert_type(snapshot.version, int)
+    assert_type(snapshot.instance, str)
+    assert_type(await stock.select(lambda s: s.left), int)
+    assert_type(await stock.select(lambda s: s.parts.get("a")), list[str] | None)
+
+    def restock(s: Stock) -> None:
+        s.left += 10
+
+    def replaced(s: Stock) -> Stock:
+        return Stock(s.left)
+
+    def first(s: Stock) -> str | None:
+        return next(iter(s.parts), None)
+
+    assert_type(await stock.update(restock), int)
+    assert_type(await stock.update(replaced), int)
+    assert_type(await stock.update_from(snapshot, restock), int)
+    # It gives nothing: a call of it is no value.
+    await stock.delete_from(snapshot)
+    assert_type(await stock.when(lambda s: s.left > 1), bool)
+    assert_type(await stock.when(lambda s: s.left, deadline="1h"), int)
+    assert_type(await stock.when(lambda s: s.left, deadline=step.now()), int)
+    assert_type(await stock.take(first, take_part), str)
+    assert_type(await step.timeout(stock.take(first, take_part), "1h"), str)
+
+    piece = step.spawn(stock.take(first, take_part))
+    late = step.timer("15m")
+    won = await step.select(piece, late)
+    if won is late:
+        return 0
+    assert_type(piece.result(), str)
+    assert_type(await step.all([stock.select(lambda s: s.left), stock.update(restock)]), list[int])
+    return snapshot.version
+
+
 async def never_comes_back(step: Step) -> NoReturn:
     await step.continue_as({"n": 1})
 
@@ -231,10 +292,26 @@ def mistakes(runtime: Runtime, step: Step) -> None:
     step.attach(7)  # type: ignore[call-overload]  # pyright: ignore
     step.timer("1s").cancel()  # type: ignore[attr-defined]  # pyright: ignore
     step.defer(load_total, "one")  # type: ignore[arg-type]  # pyright: ignore
+    step.store(Stock, 7)  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore
+    step.store(Stock, initial=Place("Ulm"))  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore
     workflow(tags="gpu")  # type: ignore[call-overload]  # pyright: ignore
     workflow(cron="@daily")  # type: ignore[call-overload]  # pyright: ignore
+
+
+async def mistakes_on_stores(stock: Store[Stock], other: Snapshot[Place]) -> None:
+    """Each line is wrong, and both checkers say so."""
+    await stock.select(lambda s: s.right)  # type: ignore[attr-defined]  # pyright: ignore
+    await stock.update(take_part)  # type: ignore[arg-type]  # pyright: ignore
+    await stock.update(lambda s: 7)  # type: ignore[arg-type, return-value]  # pyright: ignore
+    await stock.update_from(other, lambda s: None)  # type: ignore[arg-type]  # pyright: ignore
+    await stock.delete_from(other)  # type: ignore[arg-type]  # pyright: ignore
+    await stock.when(lambda s: s.left, deadline=7.5j)  # type: ignore[arg-type]  # pyright: ignore
+    await stock.take(lambda s: s.left)  # type: ignore[call-arg]  # pyright: ignore
 
 
 def opened() -> None:
     with open_runtime(db="ys.db", workflows="workflows") as runtime:
         assert_type(runtime, Runtime)
+        assert_type(runtime.store(Place, "home").set(Place("Ulm")).state, Place)
+        assert_type(runtime.store(Place, "home").update(lambda place: place).state, Place)
+        runtime.store("Place", "home", name="Place")  # type: ignore[call-overload]  # pyright: ignore

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import apsw
+import pexpect
 import pytest
 
 from tests.cli.conftest import MINUTE, Said, Screen, Shop
+from tests.storage.faulty_vfs import broken, faulty_disk
 from yieldstar_cli.cli import call as calls
 from yieldstar_cli.digests import digest_at
 from yieldstar_cli.model import Reading, StoreRecord, Suspended, Wait
@@ -790,3 +793,127 @@ def test_hostile_text_reaches_no_terminal(stock: Shop) -> None:
         assert "\x1b" not in said.out
         assert "\u202e" not in said.out
     assert state(stock)["note"] == HOSTILE
+
+
+# --- trouble -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("set", "Stock", "widget", "left=1"), "the state was written"),
+        (("patch", "Stock", "widget", "left=1"), "the state was written"),
+        (("delete", "Stock", "widget", "--yes"), "it was deleted"),
+    ],
+)
+def test_a_write_of_unknown_fate_is_said_to_be_unknown(
+    stock: Shop, words: tuple[str, ...], said: str
+) -> None:
+    """case 31: never "failed", and what tells is named."""
+    with faulty_disk() as disk:
+        disk.arm(broken, at=1, times=10_000, only=("sync", "-wal"))
+        answer = stock.ys("store", *words)
+        disk.disarm()
+
+    assert (answer.code, answer.out) == (11, "")
+    assert f"it is not known whether {said}" in answer.err
+    assert "→ This tells: ys store get Stock widget\n" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("get", "Stock", "widget"),
+        ("watch", "Stock", "widget"),
+        ("set", "Stock", "widget", "left=1"),
+        ("patch", "Stock", "widget", "left=1"),
+        ("delete", "Stock", "widget", "--yes"),
+    ],
+)
+def test_a_newer_file_is_ten(stock: Shop, words: tuple[str, ...]) -> None:
+    """case B30; spec K7."""
+    stock.close()
+    connection = apsw.Connection(str(stock.db))
+    (version,) = next(connection.execute("PRAGMA user_version"))
+    connection.execute(f"PRAGMA user_version = {version + 1}")
+    connection.close()
+
+    said = stock.ys("store", *words, "--json")
+
+    assert (said.code, said.error["code"]) == (10, "SCHEMA_TOO_NEW")
+
+
+def test_without_a_database_looking_is_ten_and_setting_makes_it(shop: Shop) -> None:
+    """spec K8."""
+    shop.module("stock.py", STOCK)
+
+    assert shop.ys("store", "list").code == 10
+    assert shop.ys("store", "get", "Stock", "widget").code == 10
+    assert shop.ys("store", "set", "Stock", "widget", "left=1").code == 0
+    assert shop.ys("store", "get", "Stock", "widget").code == 0
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+SHIP = """
+import msgspec
+
+from yieldstar_cli import Step, workflow
+
+
+class Stock(msgspec.Struct):
+    left: int = 0
+
+
+def claim(state: Stock, count: int) -> None:
+    state.left -= count
+
+
+@workflow
+async def ship(step: Step, count: int) -> int:
+    stock = await step.store(Stock, "widget", initial=Stock())
+    return await stock.take(lambda state: count if state.left >= count else None, claim)
+"""
+
+
+def test_what_is_set_from_outside_lets_a_waiting_execution_go_on(shop: Shop) -> None:
+    """cases 183, 195; spec S5, S7: the real command, each call a process."""
+    shop.module("ship.py", SHIP)
+    shop.process("trigger", "ship", "--id", "order-42", "-p", "count=3")
+    shop.process("worker", "--until-idle")
+    waiting = shop.process("show", "order-42", "--json").json
+
+    too_few = shop.process("store", "set", "Stock", "widget", "left=2")
+    shop.process("worker", "--until-idle")
+    still = shop.process("show", "order-42", "--json").json
+    enough = shop.process("store", "set", "Stock", "widget", "left=10")
+    shop.process("worker", "--until-idle")
+    done = shop.process("wait", "order-42", "--timeout", "20s")
+
+    assert waiting["status"] == still["status"] == "suspended"
+    assert (too_few.code, enough.code) == (0, 0)
+    assert (done.code, done.out) == (0, "order-42\tcompleted\t3\n")
+    assert shop.process("store", "get", "Stock").out == '{"left":7}\n'
+
+
+def test_a_watch_in_a_process_sees_what_others_write_and_ends_with_ctrl_c(stock: Shop) -> None:
+    """spec S7."""
+    watching = pexpect.spawn(
+        sys.executable,
+        ["-m", "yieldstar_cli", "store", "watch", "Stock", "widget", "--json"],
+        cwd=str(stock.root),
+        encoding="utf-8",
+        dimensions=(24, 300),
+        timeout=30,
+    )
+    watching.expect('"version":0')
+
+    written = stock.process("store", "patch", "Stock", "widget", "left=9")
+    watching.expect('"version":1.*"left":9')
+    watching.sendintr()
+    watching.expect(pexpect.EOF)
+    watching.close()
+
+    assert written.code == 0
+    assert watching.exitstatus == 130

@@ -40,6 +40,8 @@ sys.stderr.write(f"{status} {sorted(names)}")
         ("wait", "a", "--json"),
         ("wake", "a"),
         ("explain", "a", "--json"),
+        ("store", "list"),
+        ("store", "get", "Stock", "--json"),
         ("workflows", "charge-order"),
         ("doctor",),
         ("--help",),
@@ -56,6 +58,7 @@ def test_nothing_heavy_is_imported_where_nothing_is_drawn_or_run(
     shop.clock.set(SystemClock().now_ms())
     shop.start_worker()
     shop.deliver("a", outcome=Completed("1"))
+    shop.storage.stores.put("Stock", "widget", "{}")
 
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *words], cwd=shop.root, capture_output=True, check=True

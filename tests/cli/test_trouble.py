@@ -112,6 +112,7 @@ def test_a_newer_file_is_refused_by_every_command_and_stays_as_it_is(
         "cancel": ("order-42",),
         "pause": ("order-42",),
         "resume": ("order-42",),
+        "store": ("list",),
     }
 
     said = shop.ys("--json", name, *words.get(name, ()))
