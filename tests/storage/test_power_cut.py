@@ -17,7 +17,8 @@ import apsw
 import pytest
 
 from yieldstar_cli.clock import ManualClock
-from yieldstar_cli.model import Completed, Continued, Round, Start, Suspended, Wait
+from yieldstar_cli.digests import digests
+from yieldstar_cli.model import ChangeStore, Completed, Continued, Round, Start, Suspended, Wait
 from yieldstar_cli.storage.sqlite.connection import Durability
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
@@ -152,6 +153,88 @@ def families_run(path: Path, count: int) -> tuple[Recorder, int]:
                 storage.db.rows("PRAGMA wal_checkpoint(PASSIVE)")
         storage.close()
     return recorder, setup
+
+
+def stores_run(path: Path, count: int) -> tuple[Recorder, int]:
+    """`count` stores, each awaited by one execution and changed by another; checkpoints."""
+    with recording() as recorder:
+        storage = SqliteStorage(path, create=True, clock=ManualClock(), durability="full")
+        setup = len(recorder.operations)
+        for n in range(count):
+            store = ("stock", f"s{n}")
+            seen = storage.stores.put(*store, '"full"')
+            awaits = Wait(
+                *("store-when", "s", "", 5, None, "waiting"),
+                store=store,
+                read=digests("full", [()]),
+                instance=seen.instance,
+            )
+            change = ChangeStore("u", 5, "store-update", *store, seen.instance, 0, '"empty"')
+            rounds = {
+                f"reader-{n}": Round(waits=(awaits,), outcome=Suspended()),
+                f"writer-{n}": Round(actions=(change,), outcome=Completed("1")),
+            }
+            for name, changes in rounds.items():
+                storage.executions.admit(workflow_id="w", execution_id=name)
+                (delivery,) = storage.executions.claim_due(10**14, limit=1)
+                storage.deliveries.record(delivery, changes)
+                recorder.answer()
+            (delivery,) = storage.executions.claim_due(10**14, limit=1)
+            storage.deliveries.record(delivery, Round(unwait=(("store-when", "s"),)))
+            if n % 4 == 3:
+                storage.db.rows("PRAGMA wal_checkpoint(PASSIVE)")
+        storage.close()
+    return recorder, setup
+
+
+# What a commit on a store writes stands together (S3).
+TORN_STORES = {
+    "a change without its entry": """
+        SELECT s.s FROM stores AS s WHERE s.version <>
+               (SELECT count(*) FROM history WHERE label = s.name || ' ' || s.store_id)
+    """,
+    "an entry without its change": """
+        SELECT h.n FROM history AS h WHERE h.kind = 'store-update'
+           AND h.label NOT IN (SELECT name || ' ' || store_id FROM stores WHERE state = '"empty"')
+    """,
+    "a change that a waiter does not know of": """
+        SELECT w.n FROM waits AS w JOIN executions AS e ON e.n = w.n
+          JOIN stores AS s ON s.name = w.store_name AND s.store_id = w.store_id
+         WHERE (s.version > 0) <> (w.ready_at IS NOT NULL)
+            OR (w.ready_at IS NOT NULL AND e.due_at IS NULL AND e.claimed_by IS NULL)
+    """,
+    "a wait for what is not there": """
+        SELECT n FROM waits
+         WHERE store_name || ' ' || store_id NOT IN (SELECT name || ' ' || store_id FROM stores)
+    """,
+}
+
+
+def test_a_power_cut_tears_no_store_from_its_waiters(tmp_path: Path) -> None:
+    """case 186; spec S3, E13: state, entry and wakes are there as a whole or not at all."""
+    recorder, setup = stores_run(tmp_path / "run.db", 12)
+    stood: set[tuple[int, int]] = set()
+    for seed in range(150):
+        dice = random.Random(seed)
+        moment = dice.randrange(setup, len(recorder.operations) + 1)
+        files = image(recorder.operations[:moment], dice)
+        path = tmp_path / f"cut-{seed}.db"
+        path.write_bytes(files["main"])
+        Path(f"{path}-wal").write_bytes(files["wal"])
+        answered = sum(1 for at in recorder.answers if at <= moment)
+
+        storage = SqliteStorage(path)
+        assert storage.db.rows("PRAGMA integrity_check") == [("ok",)]
+        for what, sql in TORN_STORES.items():
+            assert storage.db.rows(sql) == [], what
+        changed = sum(store.version for store in storage.stores.find())
+        (acknowledged,) = storage.db.rows("SELECT count(*) FROM executions WHERE acked_token > 0")
+        assert acknowledged[0] >= answered
+        stood.add((acknowledged[0], changed))
+        storage.close()
+        path.unlink()
+
+    assert len(stood) > 10
 
 
 # What a commit writes stands together: (what would be torn, how it is found).
