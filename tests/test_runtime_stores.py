@@ -133,7 +133,7 @@ def test_by_name_states_are_plain_and_the_modules_type_decides(
 
 @pytest.mark.parametrize("state", [Stock("many"), 3, None, {"left": "x"}, [Stock()]])  # type: ignore[arg-type]
 def test_what_does_not_fit_changes_nothing(runtime: Runtime, state: Any) -> None:
-    """case 193; spec S2."""
+    """case 166; spec S2."""
     store = runtime.store(Stock, "widget")
     before = store.set(Stock(10))
 
@@ -163,7 +163,7 @@ def test_another_version_is_a_conflict_that_names_the_actual_one(runtime: Runtim
 
 
 def test_a_deleted_store_is_gone_and_a_new_one_is_another(runtime: Runtime) -> None:
-    """spec S2: a new instance, from version 0."""
+    """cases 162, 163; spec S2: a new instance, from version 0."""
     store = runtime.store(Stock, "widget")
     first = store.set(Stock(1))
 
@@ -194,7 +194,7 @@ def test_an_update_changes_a_copy_or_gives_a_new_state(runtime: Runtime) -> None
 def test_an_update_runs_again_when_somebody_was_quicker(
     runtime: Runtime, other: SqliteStorage
 ) -> None:
-    """spec S2: on the state as it is then."""
+    """case 168; spec S2: on the state as it is then."""
     store = runtime.store(Stock, "widget")
     store.set(Stock(10))
     seen: list[int] = []
@@ -217,7 +217,7 @@ def test_an_update_runs_again_when_somebody_was_quicker(
 
 
 def test_no_update_of_many_threads_is_lost(runtime: Runtime) -> None:
-    """case 173; spec S2."""
+    """case 168; spec S2."""
     store = runtime.store(Stock, "widget")
     store.set(Stock(0))
 
@@ -240,7 +240,7 @@ def test_no_update_of_many_threads_is_lost(runtime: Runtime) -> None:
 
 
 def test_an_update_that_fails_changes_nothing(runtime: Runtime) -> None:
-    """case 193; spec S2."""
+    """cases 166, 167; spec S2."""
     store = runtime.store(Stock, "widget")
     with pytest.raises(UnknownStore):
         store.update(lambda state: state)
@@ -278,7 +278,7 @@ def test_an_id_that_cannot_be_one_is_refused(runtime: Runtime, store_id: str) ->
 
 
 def test_a_state_beyond_the_limit_of_the_project_is_refused(project: Path) -> None:
-    """spec V2."""
+    """case 193; spec V2."""
     (project / "ys.toml").write_text("max_value = 1000\n")
 
     with open_runtime() as runtime, pytest.raises(InvalidStore, match="limit of 1,000"):
@@ -309,7 +309,7 @@ def test_a_type_and_a_name_are_one_or_the_other(runtime: Runtime) -> None:
 def test_a_write_wakes_who_waits_for_what_it_changed(
     runtime: Runtime, other: SqliteStorage
 ) -> None:
-    """cases 183, 195; spec S3, S4."""
+    """cases 181, 189; spec S3, S4."""
     store = runtime.store(Stock, "widget")
     before = store.set(Stock(10))
     other.executions.admit(workflow_id="ship", execution_id="order-42", params={})

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -178,6 +179,17 @@ def test_the_list_is_a_table_fields_by_tab_and_an_array(stock: Shop) -> None:
     assert first.out == "Price-List\tshop\n"
 
 
+def test_a_list_can_do_without_the_states(stock: Shop) -> None:
+    """case B88: a list stays fast whatever is stored."""
+    stock.storage.stores.put("Stock", "big", '{"note":"' + "x" * 1_000_000 + '"}')
+
+    whole = stock.storage.stores.find()
+    named = stock.storage.stores.find(states=False)
+
+    assert [len(record.state) > 1_000_000 for record in whole] == [True, False]
+    assert named == [replace(record, state="") for record in whole]
+
+
 def test_an_empty_list_is_no_error(shop: Shop) -> None:
     shop.admit()
 
@@ -190,7 +202,7 @@ def test_an_empty_list_is_no_error(shop: Shop) -> None:
 
 
 def test_set_writes_a_whole_state_and_fills_in_the_defaults(stock: Shop) -> None:
-    """case 195; spec S7, V4: text takes the declared type."""
+    """spec S7, V4: text takes the declared type."""
     said = stock.ys("store", "set", "Stock", "widget", "left=4", "counted=2026-11-30", "bin.row=7")
 
     assert said == Said(0, "Stock\twidget\t1\n", "")
@@ -257,7 +269,7 @@ def test_without_fields_or_data_nothing_is_set(stock: Shop) -> None:
 def test_what_does_not_fit_is_five_and_changes_nothing(
     stock: Shop, words: list[str], message: str
 ) -> None:
-    """cases 193, 297; spec S2, V3, V4."""
+    """case 166; spec S2, V3, V4."""
     before = now(stock)
 
     said = stock.ys("store", "set", "Stock", "widget", *words, "--json")
@@ -279,7 +291,7 @@ def test_a_field_without_default_has_to_be_given(stock: Shop) -> None:
 
 
 def test_a_state_beyond_the_limit_is_refused_with_its_size(stock: Shop) -> None:
-    """spec V2."""
+    """case 193; spec V2."""
     (stock.root / "ys.toml").write_text("max_value = 1000\n")
 
     said = stock.ys("store", "set", "Stock", "widget", f"note={'x' * 2000}")
@@ -356,6 +368,21 @@ def test_without_a_workflow_directory_there_is_no_type(shop: Shop) -> None:
     assert "no workflow directory is in reach" in said.err
 
 
+def test_a_directory_that_others_may_write_is_not_loaded(stock: Shop) -> None:
+    """spec K5: looking needs none of it."""
+    directory = stock.root / "workflows"
+    directory.chmod(0o777)
+
+    refused = stock.ys("store", "set", "Stock", "widget", "left=1", "--json")
+    looked = stock.ys("store", "get", "Stock", "widget")
+    trusted = stock.ys("--trust-dir", str(directory), "store", "set", "Stock", "widget", "left=1")
+
+    assert refused.code != 0
+    assert refused.error["code"] == "UNTRUSTED_PATH"
+    assert looked.code == 0
+    assert trusted.code == 0
+
+
 def test_a_type_that_cannot_be_stored_is_said_to_be_none(shop: Shop) -> None:
     shop.module(
         "odd.py",
@@ -387,7 +414,7 @@ def test_what_the_types_own_code_refuses_is_five(shop: Shop, error: str) -> None
 
 
 def test_patch_changes_the_fields_given_and_no_others(stock: Shop) -> None:
-    """case 195; cli.md b.3."""
+    """cli.md b.3; spec S7."""
     stock.ys("store", "set", "Stock", "widget", "left=4", "counted=2026-11-30", "bin.shelf=9")
     before = state(stock)
 
@@ -633,7 +660,7 @@ def due_at(shop: Shop, execution_id: str = "order-42") -> int | None:
 def test_a_write_from_outside_wakes_who_waits_for_what_it_changed(
     stock: Shop, words: tuple[str, ...], wakes: bool
 ) -> None:
-    """cases 183, 195; spec S3, S4, S7."""
+    """cases 181, 189; spec S3, S4, S7."""
     await_left(stock, "order-42")
     assert due_at(stock) is None
 
@@ -688,7 +715,7 @@ def test_watch_prints_the_state_now_and_after_each_change(
 def test_watch_sees_a_store_deleted_and_made_anew(
     stock: Shop, meanwhile: list[Callable[[], object]]
 ) -> None:
-    """spec S2: another instance at the same version is another state."""
+    """case 162; spec S2: another instance at the same version is another state."""
     stores = stock.storage.stores
     first = now(stock).instance
     meanwhile += [
@@ -778,7 +805,7 @@ def test_global_options_stand_anywhere(stock: Shop) -> None:
 
 
 def test_hostile_text_reaches_no_terminal(stock: Shop) -> None:
-    """case B19; spec K6."""
+    """spec K6."""
     stock.ys("store", "patch", "Stock", "widget", f"note={HOSTILE}")
 
     for said in (
@@ -878,7 +905,7 @@ async def ship(step: Step, count: int) -> int:
 
 
 def test_what_is_set_from_outside_lets_a_waiting_execution_go_on(shop: Shop) -> None:
-    """cases 183, 195; spec S5, S7: the real command, each call a process."""
+    """cases 178, 189; spec S5, S7: the real command, each call a process."""
     shop.module("ship.py", SHIP)
     shop.process("trigger", "ship", "--id", "order-42", "-p", "count=3")
     shop.process("worker", "--until-idle")

@@ -36,7 +36,8 @@ def command(
     """
     call = call_of(context)
     project = project_of(call)
-    found = open_reading(call, project).stores.find(name=name, limit=limit)
+    stores = open_reading(call, project).stores
+    found = stores.find(name=name, limit=limit, states=call.settings.json)
     if call.settings.json:
         call.print_document([store_document(record) for record in found])
     elif call.settings.quiet:

@@ -107,7 +107,7 @@ def find_store(project: Project, storage: Storage, meant: Meant, action: str) ->
         if record is None:
             raise unknown_store(project, storage, meant)
         return record
-    found = storage.stores.find(name=meant.name, limit=_SHOWN + 1)
+    found = storage.stores.find(name=meant.name, limit=_SHOWN + 1, states=False)
     if not found:
         raise unknown_store(project, storage, meant)
     if len(found) > 1:
@@ -120,14 +120,17 @@ def find_store(project: Project, storage: Storage, meant: Meant, action: str) ->
                 f"ys store list {word(meant.name)}",
             ),
         )
-    return found[0]
+    record = storage.stores.get(meant.name, found[0].store_id)
+    if record is None:
+        raise unknown_store(project, storage, meant)  # deleted a moment ago
+    return record
 
 
 def chosen_id(project: Project, storage: Storage, meant: Meant, action: str) -> str:
     """The ID that is meant, for a store that need not be there. Raises UsageError without one."""
     if meant.store_id is not None:
         return meant.store_id
-    if not storage.stores.find(name=meant.name, limit=1):
+    if not storage.stores.find(name=meant.name, limit=1, states=False):
         raise UsageError(
             f"which {meant.name}? There is none yet: give it an ID",
             remedy=(f"ys store {action} {word(meant.name)} ID",),
@@ -158,7 +161,7 @@ def unknown_store(project: Project, storage: Storage, meant: Meant) -> UnknownSt
 
 def _some(storage: Storage, name: str | None = None) -> Iterator[StoreRecord]:
     for offset in range(0, _MOST, _PAGE):
-        page = storage.stores.find(name=name, limit=_PAGE, offset=offset)
+        page = storage.stores.find(name=name, limit=_PAGE, offset=offset, states=False)
         yield from page
         if len(page) < _PAGE:
             return

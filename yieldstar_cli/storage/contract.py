@@ -364,9 +364,17 @@ class Stores(Protocol):
         ...
 
     def find(
-        self, *, name: str | None = None, limit: int | None = None, offset: int = 0
+        self,
+        *,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        states: bool = True,
     ) -> list[StoreRecord]:
-        """Stores in the order of name and ID; without `limit` all."""
+        """Stores in the order of name and ID; without `limit` all.
+
+        Without `states`, which may be large, those are not read: each is the empty text.
+        """
         ...
 
     def put(

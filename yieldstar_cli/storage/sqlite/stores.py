@@ -18,7 +18,9 @@ SELECT name, store_id, instance, version, state, created_at, updated_at
  WHERE name = :name AND store_id = :store_id
 """
 FIND = """
-SELECT name, store_id, instance, version, state, created_at, updated_at
+SELECT name, store_id, instance, version,
+       CASE WHEN :states THEN state ELSE '' END,
+       created_at, updated_at
   FROM stores
  WHERE :name IS NULL OR name = :name
  ORDER BY name, store_id
@@ -78,12 +80,22 @@ class SqliteStores:
         return None if row is None else StoreRecord(*row)
 
     def find(
-        self, *, name: str | None = None, limit: int | None = None, offset: int = 0
+        self,
+        *,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        states: bool = True,
     ) -> list[StoreRecord]:
         """See `contract.Stores.find`."""
         if name is not None and not sendable.is_queue(name):
             return []
-        bindings = {"name": name, "limit": -1 if limit is None else limit, "offset": offset}
+        bindings = {
+            "name": name,
+            "limit": -1 if limit is None else limit,
+            "offset": offset,
+            "states": states,
+        }
         return [StoreRecord(*row) for row in self._db.rows(FIND, bindings)]
 
     # --- writing -----------------------------------------------------------------------------
