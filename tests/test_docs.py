@@ -27,7 +27,7 @@ import pyte
 import pytest
 
 from scripts import cases
-from yieldstar_cli import Step
+from yieldstar_cli import Step, Store
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.app import build
 from yieldstar_cli.cli.options import global_options
@@ -36,13 +36,13 @@ from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.model import Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
-from yieldstar_cli.testing import run
+from yieldstar_cli.testing import Bench, run
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/commands.md", "docs/waiting.md", "tests/README.md"),
+    *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "tests/README.md"),
 )
 COLUMNS = 80
 
@@ -309,6 +309,7 @@ RESULTS: Mapping[str, tuple[Mapping[str, object], object]] = {
     "backup_list": ({}, 2),
     "charge_or_cancel": ({"order": 7}, "charged"),
     "rent_van": ({"days": 2}, "van-2"),
+    "book_seat": ({"show": "faust"}, "A1"),
 }
 
 #: The same for the page on waiting.
@@ -319,6 +320,13 @@ WAITED: Mapping[str, tuple[Mapping[str, object], object]] = {
     "tow_car": ({"car": "van", "owner": "ann"}, None),
     "own_car": ({"car": "wreck"}, "sold for scrap: beyond repair"),
     "count_visitors": ({}, {"visitors": 10}),
+}
+
+#: The same for the page on stores.
+STORED: Mapping[str, tuple[Mapping[str, object], object]] = {
+    "check": ({"version": "1.0", "name": "size"}, None),
+    "release": ({"version": "1.0"}, "1.0 is out"),
+    "edit_page": ({"title": "home", "wish": "Be kind"}, 1),
 }
 
 #: What is sent to them before they begin.
@@ -389,15 +397,64 @@ def test_every_workflow_of_the_readme_runs_to_its_result(
     assert (tmp_path / "list").read_text() == "a\nb"
 
 
-def test_every_workflow_of_the_page_on_waiting_runs_to_its_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "results"), [("waiting", WAITED), ("stores", STORED)], ids=["waiting", "stores"]
+)
+def test_every_workflow_of_a_page_runs_to_its_result(
+    page: str, results: Mapping[str, tuple[Mapping[str, object], object]], tmp_path: Path
+) -> None:
     """In skipped time, with what is sent to it and with its children."""
-    workflows = written_workflows(tmp_path, blocks(ROOT / "docs" / "waiting.md"))
-    assert set(workflows) == set(WAITED)
+    workflows = written_workflows(tmp_path, blocks(ROOT / "docs" / f"{page}.md"))
+    assert set(workflows) == set(results)
 
-    for name, (params, result) in WAITED.items():
+    for name, (params, result) in results.items():
         done = run(workflows[name], params, messages=SENT.get(name))
 
         assert msgspec.to_builtins(done.result) == result, name
+
+
+def test_what_the_page_on_stores_shows_is_what_happens() -> None:
+    """In one project, block after block."""
+    with tempfile.TemporaryDirectory(prefix="ys-") as home:
+        place = Place(Path(home) / "shop")
+        used = [use(block, place) for block in blocks(ROOT / "docs" / "stores.md")]
+
+    assert [wrong for found in used for wrong in found] == []
+
+
+def test_a_slow_edit_that_met_another_is_made_anew(tmp_path: Path) -> None:
+    """The page on stores: of two that began with one text, the second begins again."""
+    workflows = written_workflows(tmp_path, blocks(ROOT / "docs" / "stores.md"))
+    edit = workflows["edit_page"]
+
+    with Bench(edit, duration=lambda call: 1_000) as bench:
+        for wish in ("Be kind", "Be brief"):
+            params = {"title": "home", "wish": wish}
+            bench.admit(edit, params, execution_id=wish.replace(" ", "-"))
+        bench.run()
+
+        page = bench.storage.stores.get("Page", "home")
+        versions = [bench.result(name).result for name in ("Be-kind", "Be-brief")]
+    assert page is not None
+    assert msgspec.json.decode(page.state) in (
+        {"text": "Be kind. Be brief."},
+        {"text": "Be brief. Be kind."},
+    )
+    assert sorted(versions) == [1, 2]
+
+
+def test_checks_that_come_too_late_are_named(tmp_path: Path) -> None:
+    """The page on stores: the deadline of `when` passes."""
+    workflows = written_workflows(tmp_path, blocks(ROOT / "docs" / "stores.md"))
+    release = workflows["release"]
+
+    with Bench(release, workflows["check"]) as bench:
+        bench.admit(release, {"version": "2.0"}, execution_id="r")
+        bench.run_to(bench.clock.now_ms() + 15 * 60_000)
+        bench.cancel("r/check#3", now=True)
+        bench.run()
+
+        assert bench.result("r").result == "only licences, tests passed"
 
 
 def test_the_exit_statuses_are_those_of_the_command() -> None:
@@ -485,6 +542,17 @@ def test_every_operation_that_the_readme_names_is_one() -> None:
 
     assert named - set(dir(Step)) == set()
     assert {name for name in dir(Step) if not name.startswith("_")} - named == set()
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/stores.md"])
+def test_every_operation_on_a_store_is_named_and_no_other(document: str) -> None:
+    """Only what is built, and all of it."""
+    named = set(re.findall(r"\bstore\.(\w+)\(", text_of(document)))
+    operations = {
+        name for name, value in vars(Store).items() if not name.startswith("_") and callable(value)
+    }
+
+    assert named == operations
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
