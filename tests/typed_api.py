@@ -192,7 +192,7 @@ async def on_stores(step: Step, p: ChargeOrder) -> int:
     stock = await step.store(Stock, "widget", initial=Stock())
     assert_type(stock, Store[Stock])
     assert_type(await step.store(Stock), Store[Stock])
-    assert_type(await step.store(Place, p.order and "b", name="places"), Store[Place])
+    assert_type(await step.store(Place, str(p.order), name="places"), Store[Place])
     assert_type(await step.store(dict[str, int], "x", initial={}, name="n"), Store[dict[str, int]])
     assert_type(stock.name, str)
     assert_type(stock.id, str)
@@ -293,7 +293,6 @@ def mistakes(runtime: Runtime, step: Step) -> None:
     step.timer("1s").cancel()  # type: ignore[attr-defined]  # pyright: ignore
     step.defer(load_total, "one")  # type: ignore[arg-type]  # pyright: ignore
     step.store(Stock, 7)  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore
-    step.store(Stock, initial=Place("Ulm"))  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore
     workflow(tags="gpu")  # type: ignore[call-overload]  # pyright: ignore
     workflow(cron="@daily")  # type: ignore[call-overload]  # pyright: ignore
 

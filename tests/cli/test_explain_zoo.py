@@ -32,6 +32,9 @@ LEAVES: dict[str, tuple[Plan, str, str]] = {
     "decision": ({"on": "message", "queue": "decision"}, 'message "decision"', "fine"),
     "retry": ({"on": "retry"}, "flaky again (try 2)", "fine"),
     "poll": ({"on": "poll"}, "ready again (try 2)", "fine"),
+    "when": ({"on": "when"}, "store Stock widget (when)", "fine"),
+    "take": ({"on": "take"}, "store Stock widget (take)", "fine"),
+    "when, deadline": ({"on": "when", "deadline": "10m"}, "store Stock widget (when)", "fine"),
     "tag": ({"on": "tag"}, "needs the tag gpu, and no live worker has it", "stuck"),
 }
 
@@ -320,7 +323,109 @@ def state_shapes() -> Iterator[Shape]:
     )
 
 
-SHAPES = [*leaf_shapes(), *state_shapes()]
+WHEN: Plan = {"on": "when"}
+WIDGET = "store Stock widget (when)"
+
+
+def write(world: World, state: str = '{"left": 2}') -> None:
+    """Somebody writes the stock from outside."""
+    world.bench.storage.stores.put("Stock", "widget", state)
+
+
+def delete(world: World) -> None:
+    assert world.bench.storage.stores.delete("Stock", "widget")
+
+
+def fire_and_write(world: World) -> None:
+    fire(world)
+    write(world)
+
+
+def fire_and_delete(world: World) -> None:
+    fire(world)
+    delete(world)
+
+
+def fire_and_make_anew(world: World) -> None:
+    fire_and_delete(world)
+    write(world, '{"left": 0}')
+
+
+def pause_and_delete(world: World) -> None:
+    pause_it(world)
+    delete(world)
+
+
+def write_elsewhere(world: World) -> None:
+    write(world, '{"left": 0, "note": "counted"}')
+    world.settle()
+
+
+def pass_its_deadline(world: World) -> None:
+    fire(world)
+    world.clock.advance(20 * MINUTE)
+
+
+def store_shapes() -> Iterator[Shape]:
+    """What becomes of a store while its state is waited for (spec S3, S4, S6)."""
+    late: Plan = {**WHEN, "deadline": "10m"}
+    below: Plan = {"on": "child", "id": "b", "plan": WHEN}
+    nothing_read: Plan = {**WHEN, "reads": ""}
+    wakes = "a write that changes left wakes it"
+    yield Shape(
+        "a store's state", WHEN,
+        (WIDGET, 'version 0 has left=0, note="", api_key=****;', wakes),
+    )  # fmt: skip
+    yield Shape(
+        "a store's state in a child", below,
+        ("child b: suspended; it waits for the", WIDGET, "version 0 has left=0", wakes),
+    )  # fmt: skip
+    yield Shape(
+        "a store's state, with a deadline", late,
+        (wakes, "its deadline is 2026-11-30T12:10:00.000Z", "Earliest wake: 2026-11-30T12:10:00"),
+    )  # fmt: skip
+    yield Shape(
+        "a deadline in a child", {"on": "child", "id": "b", "plan": late},
+        ("when b's deadline passes",),
+    )  # fmt: skip
+    yield Shape(
+        "two stores in a race", {"on": "race", "of": [WHEN, {"on": "take", "id": "nail"}]},
+        ("1. store Stock widget (when)", "2. store Stock nail (take)"),
+    )  # fmt: skip
+    yield Shape(
+        "deadline passed, no worker", late,
+        ("It waited for the", "its deadline has passed"), "stuck", after=pass_its_deadline,
+    )  # fmt: skip
+    yield Shape("store written elsewhere", WHEN, ("version 1 has", wakes), after=write_elsewhere)
+    yield Shape(
+        "store written", WHEN, ("It is due now", "what it read was written since"), after=write
+    )
+    yield Shape(
+        "store written, no worker", WHEN, ("version 1 has left=2", "written since"), "stuck",
+        after=fire_and_write,
+    )  # fmt: skip
+    yield Shape(
+        "store deleted", WHEN, ("it does not exist any more", "raises StoreMissing"), after=delete
+    )
+    yield Shape(
+        "store deleted, no worker", WHEN, ("does not exist any more",), "stuck",
+        after=fire_and_delete,
+    )  # fmt: skip
+    yield Shape(
+        "store of a child deleted", below, ("child b", "does not exist any more"), after=delete
+    )
+    yield Shape(
+        "store made anew, no worker", WHEN, ("it was made anew since",), "stuck",
+        after=fire_and_make_anew,
+    )  # fmt: skip
+    yield Shape("store deleted, paused", WHEN, ("It is paused",), "stuck", after=pause_and_delete)
+    yield Shape(
+        "a condition that reads nothing", nothing_read, ("no write wakes it", "ys cancel a"),
+        "stuck",
+    )  # fmt: skip
+
+
+SHAPES = [*leaf_shapes(), *state_shapes(), *store_shapes()]
 
 
 # --- the check ------------------------------------------------------------------------------------
@@ -419,6 +524,50 @@ def nothing_moves(world: World, told: Told) -> None:
     elif told.earliest_at > world.clock.now_ms():
         world.pass_until(told.earliest_at - 1)
     assert world.state("a") == before, told.text
+
+
+@pytest.mark.parametrize(
+    ("plan", "written", "moves"),
+    [
+        (WHEN, '{"left": 1}', True),
+        (WHEN, '{"left": 0, "note": "counted"}', False),
+        ({**WHEN, "reads": "note"}, '{"left": 1, "note": ""}', False),
+        ({**WHEN, "reads": "note"}, '{"left": 0, "note": "counted"}', True),
+        ({**WHEN, "reads": ""}, '{"left": 1, "note": "counted"}', False),
+    ],
+)
+def test_a_write_wakes_it_exactly_where_it_changes_what_is_named(
+    plan: Plan,
+    written: str,
+    moves: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: list[World],
+) -> None:
+    """cases 181, 182; spec S4: the places read decide, and those are the ones that are told."""
+    world = Maker(tmp_path, monkeypatch, made).world(Shape("any", plan, ()))
+    told = world.explain("a")
+    before = world.state("a")
+
+    write(world, written)
+    world.settle()
+
+    named = plan.get("reads", "left")
+    assert (f"a write that changes {named} wakes it" in told.text) == bool(named)
+    assert (world.state("a") != before) == moves
+
+
+def test_a_wait_for_a_store_that_is_deleted_ends_as_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: list[World]
+) -> None:
+    """spec S1, S4: the next delivery raises StoreMissing."""
+    world = Maker(tmp_path, monkeypatch, made).world(Shape("any", WHEN, (), after=delete))
+    told = world.explain("a")
+
+    world.settle()
+
+    assert "the next delivery raises StoreMissing" in told.text
+    assert "StoreMissing: there is no store Stock widget" in world.explain("a").text
 
 
 def test_there_are_enough_shapes() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from tests.cli.conftest import MINUTE, NOON, Shop
 from yieldstar_cli import RetryPolicy, Step, workflow
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.this_step import this_step
-from yieldstar_cli.errors import Cancelled
+from yieldstar_cli.errors import Cancelled, StepTimeout
 from yieldstar_cli.storage.sqlite.writer import InlineWriter
 from yieldstar_cli.testing.kit import Bench
 from yieldstar_cli.worker.dispatcher import Dispatcher
@@ -37,6 +40,41 @@ def ready() -> bool:
     return this_step().attempt > 1
 
 
+class Stock(msgspec.Struct):
+    """What is on the shelf."""
+
+    left: int = 0
+    note: str = ""
+    api_key: str = "k-123"
+
+
+#: The same for the commands that write stores: they look for the type in a module.
+STOCK = """
+import msgspec
+
+
+class Stock(msgspec.Struct):
+    left: int = 0
+    note: str = ""
+    api_key: str = "k-123"
+"""
+
+
+def take_one(stock: Stock, value: int) -> None:
+    stock.left -= 1
+
+
+async def watch(step: Step, plan: Plan) -> None:
+    """Wait for the stock as `plan` says; a deadline that passes is an end like any other."""
+    stock = await step.store(Stock, plan.get("id", "widget"), initial=Stock())
+    if plan["on"] == "take":
+        await stock.take(lambda s: s.left or None, take_one)
+        return
+    reads = plan.get("reads", "left")
+    with suppress(StepTimeout):
+        await stock.when(lambda s: bool(reads) and getattr(s, reads), deadline=plan.get("deadline"))
+
+
 async def follow(step: Step, plan: Plan, *, branch: bool = False) -> None:
     """Wait for what `plan` says; a branch does not continue as new."""
     match plan["on"]:
@@ -52,6 +90,8 @@ async def follow(step: Step, plan: Plan, *, branch: bool = False) -> None:
             await step.poll(ready, every="1m", attempts=5)
         case "tag":
             await step.using(tag="gpu").run(work)
+        case "when" | "take":
+            await watch(step, plan)
         case "child":
             name = plan.get("of", "walk")
             await step.child(name, {"plan": plan["plan"]}, id=plan.get("id"))
@@ -227,6 +267,12 @@ class World:
                 assert self.shop.ys("doctor").code in (0, 7)
             case "send" | "approve" | "reject" | "wake" | "resume" | "cancel":
                 said = self.shop.ys(*words[1:])
+                assert said.code == 0, said.err
+            case "store":
+                # The words left open in the line: any state that is enough.
+                self.shop.module("stock.py", STOCK)
+                given = [word.replace("=…", "=3").replace("…", "left=3") for word in words[1:]]
+                said = self.shop.ys(*given)
                 assert said.code == 0, said.err
             case verb:
                 raise AssertionError(f"explain names a command nobody can follow: ys {verb}")

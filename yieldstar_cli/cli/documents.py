@@ -139,11 +139,13 @@ def wait_document(operation: Operation) -> Document:
 
 
 def _of_a_wait(operation: Operation) -> Document:
-    """The queue, execution or tag that an operation waits for, where it does."""
+    """The queue, execution, tag or store that an operation waits for, where it does."""
     found = {
         "queue": operation.queue,
         "execution_id": operation.target,
         "tag": operation.tag,
+        "store": None if operation.store is None else operation.store[0],
+        "store_id": None if operation.store is None else operation.store[1],
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -42,6 +42,8 @@ def _wait(link: Link) -> Document:
     for name, value in (("queue", operation.queue), ("tag", operation.tag)):
         if value is not None:
             on[name] = value
+    if operation.store is not None:
+        on |= {"store": operation.store[0], "store_id": operation.store[1]}
     if operation.attempt > 1:
         on["attempt"] = operation.attempt
     if operation.target is not None:

@@ -12,10 +12,14 @@ from yieldstar_cli.model import (
     Incarnation,
     LostDelivery,
     Paused,
+    StoreRecord,
     Wait,
     WorkerRow,
 )
 from yieldstar_cli.storage.contract import Storage
+
+#: Of more stores that one execution waits for, the states are not read.
+MOST_STORES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Facts:
     unread: Mapping[str, int] = field(default_factory=dict)
     #: The executions whose end it awaits, by ID; only those that were looked at (`beyond`).
     awaited: Mapping[str, Awaited] = field(default_factory=dict)
+    #: The stores it waits for, by name and ID, None where there is none; the first ones only.
+    stores: Mapping[tuple[str, str], StoreRecord | None] = field(default_factory=dict)
     #: How many children it has started, by workflow and status.
     child_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: Marks on its workflow and on the file (spec E14).
@@ -163,7 +169,13 @@ def gather_open(storage: Storage, record: ExecutionRecord, crew: Crew, now_ms: i
         crew=crew,
         now_ms=now_ms,
         unread=storage.inbox.unread_counts(record.number),
+        stores=_stores(storage, waits),
     )
+
+
+def _stores(storage: Storage, waits: tuple[Wait, ...]) -> dict[tuple[str, str], StoreRecord | None]:
+    names = dict.fromkeys(wait.store for wait in waits if wait.store is not None)
+    return {key: storage.stores.get(*key) for key in list(names)[:MOST_STORES]}
 
 
 def gather_earlier(facts: Facts, storage: Storage, earlier: Incarnation) -> Facts:

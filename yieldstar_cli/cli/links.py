@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from yieldstar_cli.cli.facts import Awaited, Facts
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
+from yieldstar_cli.cli.store_waits import store_words
 from yieldstar_cli.cli.typed import typed, word
 from yieldstar_cli.model import Kind
 
@@ -51,6 +52,12 @@ class Link:
         """Whether the end of an execution is awaited."""
         return self.operation.target is not None
 
+    @property
+    def is_moment(self) -> bool:
+        """Whether nothing but a moment is waited for: a timer's, or that of the next try."""
+        wait = self.operation
+        return wait.due_at is not None and wait.store is None and not self.is_execution
+
 
 def links_of(waits: list[Operation], facts: Facts, times: Times, judge: Judge) -> list[Link]:
     """The open operations in the order they were named."""
@@ -63,6 +70,8 @@ def _link(wait: Operation, facts: Facts, times: Times, judge: Judge, unread: Cou
         return _message(wait, facts, unread)
     if wait.target is not None:
         return _execution(wait, wait.target, facts, times, judge)
+    if wait.store is not None:
+        return _store(wait, wait.store, facts, times)
     if wait.tag is not None and wait.state == "waiting":
         return _tagged(wait, wait.tag, facts)
     if wait.due_at is not None:
@@ -104,6 +113,21 @@ def _message(wait: Operation, facts: Facts, unread: Counter[str]) -> Link:
             f"Say no: ys reject {name_typed}",
         ]
     return Link(wait, name, "none has come", remedies=tuple(remedies))
+
+
+def _store(wait: Operation, store: tuple[str, str], facts: Facts, times: Times) -> Link:
+    """A condition on a store's state (spec S4-S6)."""
+    words = store_words(wait, store, facts, times)
+    return Link(
+        wait,
+        words.name,
+        words.state,
+        ready=words.ready,
+        earliest_at=facts.now_ms if words.ready else wait.due_at,
+        stuck=words.stuck,
+        unknown=words.unknown,
+        remedies=words.remedies,
+    )
 
 
 def _tagged(wait: Operation, tag: str, facts: Facts) -> Link:

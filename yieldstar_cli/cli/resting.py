@@ -61,17 +61,18 @@ def _headline(facts: Facts, times: Times, links: list[Link]) -> str:
 
 def _single(link: Link, times: Times) -> str:
     wait = link.operation
-    if wait.due_at is not None and not link.ready and not link.is_execution:
+    if wait.due_at is not None and link.is_moment and not link.ready:
         coming = times.coming(wait.due_at)
         if wait.kind == Kind.TIMER:
             return f"Waiting for {timer_words(wait)}; wakes {coming}."
         return f"Waiting to try {wait.step_key} again (try {wait.attempt}); {coming}."
-    return f"Waiting for {link.name}: {link.state}."
+    article = "the " if wait.store is not None else ""
+    return f"Waiting for {article}{link.name}: {link.state}."
 
 
 def _from_outside(links: list[Link], times: Times) -> str:
     """`it waits for its sleep of 10m until 12:10:00`: moments without their distance."""
-    if len(links) != 1 or links[0].ready or links[0].is_execution:
+    if len(links) != 1 or links[0].ready or not links[0].is_moment:
         return ""
     wait = links[0].operation
     if wait.due_at is None:
@@ -151,6 +152,8 @@ def _whose(link: Link) -> str:
         if inner.earliest_at == below.earliest_at and inner.operation.due_at is not None:
             if inner.operation.kind == Kind.TIMER:
                 return f"{target}'s timer fires"
+            if inner.operation.store is not None:
+                return f"{target}'s deadline passes"
             return f"{target} tries {inner.operation.step_key} again"
     return f"{target} is delivered"
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yieldstar_cli.cli.facts import Facts
-from yieldstar_cli.model import Attempt, Entry, Kind, Wait
+from yieldstar_cli.model import Attempt, Entry, Kind, Reading, Wait
 
 #: Kinds whose time is work; that of the others is waiting.
 _WORK = (Kind.STEP, Kind.POLL, Kind.DEFER)
+#: Operations on stores, as authors write them.
+_STORES = {
+    Kind.STORE: "store",
+    Kind.STORE_GET: "get",
+    Kind.STORE_SELECT: "select",
+    Kind.STORE_UPDATE: "update",
+    Kind.STORE_DELETE: "delete",
+    Kind.STORE_WHEN: "when",
+    Kind.STORE_TAKE: "take",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,10 @@ class Operation:
     queue: str | None = None
     target: str | None = None
     tag: str | None = None
+    #: The store that is waited for, what was read of it in vain, and of which instance.
+    store: tuple[str, str] | None = None
+    read: tuple[Reading, ...] = ()
+    instance: str | None = None
 
     @property
     def is_work(self) -> bool:
@@ -73,6 +87,11 @@ def name_of(operation: Operation | Entry | Wait) -> str:
             return f"{kind} {operation.label or operation.step_key}"
         case Kind.CANCEL_CHILD:
             return f"cancel {operation.label or operation.step_key}"
+        case Kind.STORE_WHEN | Kind.STORE_TAKE if isinstance(operation, Wait):
+            # Where the wait stands alone, what is waited for says more than how.
+            return f"store {operation.label or base}"
+        case kind if kind in _STORES:
+            name = f"{_STORES[Kind(kind)]} {operation.label or base}"
         case Kind.DEFER:
             name = f"defer {base}"
         case Kind.CANCEL:
@@ -164,4 +183,7 @@ def _open(wait: Wait, attempts: tuple[Attempt, ...], facts: Facts) -> Operation:
         queue=wait.queue,
         target=wait.target,
         tag=wait.tag,
+        store=wait.store,
+        read=wait.read,
+        instance=wait.instance,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from yieldstar_cli.cli import resting, steering_words, takers
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.links import Link, links_of
+from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
@@ -81,7 +82,7 @@ def _state(facts: Facts, times: Times, links: list[Link], ahead: int) -> Verdict
     if record.delivery is not None:
         return _expired(facts, times)
     if record.due_at is not None and record.due_at <= facts.now_ms:
-        return _due(facts, times, ahead)
+        return _due_after(links, _due(facts, times, ahead))
     if record.due_at is None and not links:
         return _needs_wake(facts)
     verdict = Verdict("fine", "")
@@ -155,6 +156,15 @@ def _expired(facts: Facts, times: Times) -> Verdict:
     )
     verdict.earliest_at = facts.now_ms
     _add_missing(verdict, facts)
+    return verdict
+
+
+def _due_after(links: list[Link], verdict: Verdict) -> Verdict:
+    """With what became of a store, where that is all that was waited for."""
+    if len(links) == 1 and links[0].operation.store is not None:
+        what = safe.visible(f"waited for the {links[0].name}: {links[0].state}")
+        verdict.told_from_outside = f"{verdict.clause}; it {what}"
+        verdict.notes.insert(0, f"It {what}.")
     return verdict
 
 

@@ -22,12 +22,14 @@ def is_secret(key: str) -> bool:
     return any(word in letters for word in _SECRET)
 
 
-def pairs(json_text: str, width: int, *, reveal: bool, ellipsis: str = "…") -> str:
+def pairs(
+    json_text: str, width: int, *, reveal: bool, ellipsis: str = "…", between: str = "  "
+) -> str:
     """A recorded value on one line of `width` columns: an object as `k=v k=v`, others as JSON."""
     if len(json_text) > _LONGEST:
         return _elsewhere(json_text)
     try:
-        text = _one_line(_shown(_load(json_text), reveal))
+        text = _one_line(_shown(_load(json_text), reveal), between)
     except RecursionError:
         return _elsewhere(json_text)
     if safe.cells(text) <= width:
@@ -44,9 +46,9 @@ def full(json_text: str, *, reveal: bool) -> str:
         return _elsewhere(json_text)
 
 
-def _one_line(value: Any) -> str:
+def _one_line(value: Any, between: str) -> str:
     if isinstance(value, dict):
-        return "  ".join(f"{safe.visible(key)}={_word(part)}" for key, part in value.items())
+        return between.join(f"{safe.visible(key)}={_word(part)}" for key, part in value.items())
     return _word(value)
 
 
