@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 import collections
 import copy
+import csv
 import dataclasses
 import functools
 import heapq
+import inspect
+import io
 import itertools
 import json
+import marshal
 import math
 import operator
 import pickle
 import pprint
 import random
 import reprlib
+import statistics
 import string
+import struct
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +37,8 @@ import msgspec
 import pytest
 
 from yieldstar_cli import codec
-from yieldstar_cli.digests import KIND, digests
-from yieldstar_cli.engine.views import Readings, check_pure, plain, view
+from yieldstar_cli.digests import KIND, digest_at, digests
+from yieldstar_cli.engine.views import MANY, Readings, check_pure, plain, view
 from yieldstar_cli.model import Path, Reading
 
 
@@ -218,6 +225,7 @@ def run(program: Program, state: Any = None) -> Run:
         (lambda s: s.by_sku["a"], Item("a", 1), [("bySku", "a")]),
         (lambda s: [s.by_sku["a"].sku, s.by_sku["a"]][1], Item("a", 1), [("bySku", "a")]),
         (lambda s: {"x": (s.frozen,)}, {"x": (Frozen(1, 2),)}, [("frozen",)]),
+        (lambda s: s.colors[0] is Color.RED, True, [("colors", 0)]),
         (lambda s: 1, 1, [(KIND,)]),
     ],
 )
@@ -250,6 +258,171 @@ def test_an_error_leaves_what_it_came_from_as_read(program, error, paths):
     assert done.error is not None
     assert done.error.startswith(error)
     assert done.paths == paths
+
+
+def test_a_list_that_is_stored_tagged_is_read_as_a_whole():
+    """spec V1, S4: positions in the state would be others in the stored JSON."""
+    marked = stock(colors=[Color.MARK, Color.RED], anything=["$ys", "list"])
+
+    assert run(lambda s: s.colors[1], marked).paths == [("colors",)]
+    assert run(lambda s: s.anything[1], marked).paths == [("anything",)]
+    assert run(lambda s: isinstance(s.anything, list), marked).paths == [("anything",)]
+
+
+class Base(msgspec.Struct, dict=True):
+    n: int
+
+    def __post_init__(self) -> None:
+        self.noted = [self.n]
+
+    def next(self) -> int:
+        return self.n + 1
+
+    @cached_property
+    def square(self) -> int:
+        return self.n * self.n
+
+
+class Derived(Base, rename="upper"):
+    extra: int = 0
+
+    def next(self) -> int:
+        return super().next() + self.extra
+
+    def __add__(self, more: int) -> int:
+        return self.n + more
+
+    def __contains__(self, wanted: int) -> bool:
+        return wanted == self.n
+
+    def __bool__(self) -> bool:
+        return self.extra > 0
+
+    def __call__(self) -> int:
+        return self.extra
+
+
+class Sly(msgspec.Struct):
+    n: int
+    m: int = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__("m" if name == "n" else name)
+
+
+@pytest.mark.parametrize(
+    ("program", "value", "paths"),
+    [
+        (lambda s: s.next(), 5, [("n",), ("EXTRA",)]),
+        (lambda s: s + 4, 7, [("n",)]),
+        (lambda s: 3 in s, True, [("n",)]),
+        (lambda s: 1 if s else 2, 1, [("EXTRA",)]),
+        (lambda s: s(), 1, [("EXTRA",)]),
+        (lambda s: s.square, 9, [("n",)]),
+        (lambda s: s.noted, [3], [()]),
+        (lambda s: vars(s), {"noted": [3]}, [()]),
+        (lambda s: s.__doc__, None, [(KIND,)]),
+        (lambda s: s.__struct_fields__, ("n", "extra"), [(KIND,)]),
+    ],
+)
+def test_the_authors_code_runs_on_the_view(program, value, paths):
+    """spec S4: methods, properties and operators of the Struct read as they go."""
+    state = Derived(3, 1)
+    tracker = Readings()
+
+    assert plain(program(view(state, tracker))) == value
+    assert [path for path in tracker.paths() if path != (KIND,)] == paths or paths == [(KIND,)]
+
+
+def test_a_class_that_finds_its_fields_itself_is_read_as_a_whole():
+    """spec S4: nobody knows what else it looks at."""
+    tracker = Readings()
+
+    assert view(Sly(1, 2), tracker).n == 2
+    assert tracker.paths() == ((),)
+
+
+def test_a_field_without_a_value_was_read_as_absent():
+    """spec S4: absent counts as a value."""
+    tracker = Readings()
+    box = Box(1)
+    del box.width
+
+    with pytest.raises(AttributeError, match="has no value for 'width'"):
+        _ = view(box, tracker).width
+    assert tracker.paths() == ((KIND,), ("width",))
+
+
+def test_many_parts_of_one_container_are_told_as_the_whole_of_it():
+    """spec S4: the cost is that of the waiter's paths, so these are not without end."""
+    state = {"many": {str(n): {"n": n} for n in range(200)}, "one": 1}
+
+    few = run(lambda s: [s["many"][str(n)]["n"] for n in range(MANY)], state)
+    many = run(lambda s: [s["one"], *(s["many"][str(n)]["n"] for n in range(MANY + 1))], state)
+
+    assert len(few.paths) == MANY
+    assert many.paths == [("one",), ("many",)]
+
+
+# --- digests -------------------------------------------------------------------------------------
+
+LONG = "x" * 100
+
+
+@pytest.mark.parametrize(
+    ("tree", "path"),
+    [
+        ({"a": 1}, ("b",)),
+        ({"a": 1}, ("a", "b")),
+        ({"a": [1]}, ("a", 1)),
+        ({"a": ["b"]}, ("a", "b")),
+        ({"a": "b"}, ("a", "b")),
+        ({"a": "b"}, ("a", 0)),
+        ({"0": "b"}, (0,)),
+        (["$ys", "tuple", 1], (2,)),
+        (["$ys", "tuple", 1], (1,)),
+        ({}, ("a", KIND)),
+    ],
+)
+def test_where_nothing_stands_the_digest_is_empty(tree, path):
+    """spec S4: absent counts as a value."""
+    assert digest_at(tree, path) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        (1, True),
+        (0.0, -0.0),
+        (1, "1"),
+        (None, "null"),
+        ([], {}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ([LONG, 1], [LONG, 2]),
+        ({"a": LONG}, {"b": LONG}),
+        (["$ys", "list"], ["$ys", "tuple"]),
+    ],
+)
+def test_what_can_be_told_apart_has_other_digests(one, other):
+    """spec S4: types, too, and the order of a dict, which a loop sees."""
+    assert digest_at(one, ()) != digest_at(other, ())
+    assert digest_at({"a": [one]}, ("a", 0)) == digest_at(one, ()) != ""
+
+
+def test_the_kind_of_a_container_says_nothing_of_what_is_in_it():
+    """spec S4: whether something is there is all that was read."""
+    assert digest_at({"a": {}}, ("a", KIND)) == digest_at({"a": {"b": LONG}}, ("a", KIND))
+    assert digest_at([], (KIND,)) == digest_at([LONG, 1], (KIND,))
+    kinds = [{}, [], ["$ys", "tuple"], ["$ys", "set"], None, 1, "{", "["]
+    assert len({digest_at(kind, (KIND,)) for kind in kinds}) == len(kinds)
+
+
+def test_a_digest_is_short_and_stays_what_it_is():
+    """spec S4: it is stored, and compared by versions to come."""
+    assert digest_at({"n": 12}, ("n",)) == "=12"
+    assert digest_at({"t": LONG}, ("t",)) == "10a9270a01f7334f95712ee341cefe45"
+    assert digest_at([LONG] * 50, ()) != digest_at([LONG] * 51, ())
 
 
 def test_match_patterns_read_views():
@@ -314,6 +487,13 @@ def told(value: Any) -> str:
 @told.register(list)
 def _(value: list[Any]) -> str:
     return f"list of {len(value)}"
+
+
+def _first_of(value: Any) -> Any:
+    match value:
+        case list([first, *_]):
+            return first
+    return None
 
 
 #: name: (a reader, the place it reads). What it does is either seen or refused.
@@ -439,6 +619,26 @@ READERS: dict[str, tuple[Program, Path]] = {
     "bisect.insort": (lambda s: bisect.insort(s.queue, 2), ("queue",)),
     "random.Random.choice": (lambda s: random.Random(1).choice(s.queue), ("queue",)),
     "random.Random.shuffle": (lambda s: random.Random(1).shuffle(s.queue), ("queue",)),
+    "random.Random.sample": (lambda s: random.Random(1).sample(s.queue, 1), ("queue",)),
+    "statistics.mean": (lambda s: statistics.mean(s.queue), ("queue",)),
+    "statistics.median": (lambda s: statistics.median(s.queue), ("queue",)),
+    "itertools.groupby": (lambda s: len(list(itertools.groupby(s.queue))), ("queue",)),
+    "itertools.product": (lambda s: list(itertools.product(s.queue, s.queue)), ("queue",)),
+    "itertools.accumulate": (lambda s: list(itertools.accumulate(s.queue)), ("queue",)),
+    "array.array": (lambda s: list(array.array("i", s.queue)), ("queue",)),
+    "struct.pack": (lambda s: struct.pack("3i", *s.queue), ("queue",)),
+    "marshal.dumps": (lambda s: marshal.dumps(s.queue), ("queue",)),
+    "csv.writer": (lambda s: csv.writer(io.StringIO()).writerow(s.queue), ("queue",)),
+    "str.translate": (lambda s: "a".translate(s.queue), ("queue",)),
+    "str.startswith": (lambda s: "x".startswith(s.words), ("words",)),
+    "int.from_bytes": (lambda s: int.from_bytes(s.queue, "big"), ("queue",)),
+    "inspect.getmembers": (lambda s: len(inspect.getmembers(s.pair)), ("pair",)),
+    "dir": (lambda s: len(dir(s.box)), ("box",)),
+    "eval": (lambda s: eval("a", {}, s.by_sku), ("bySku", "a")),
+    "UserList": (lambda s: list(collections.UserList(s.queue)), ("queue",)),
+    "UserDict": (lambda s: dict(collections.UserDict(s.by_sku)), ("bySku",)),
+    "OrderedDict": (lambda s: dict(collections.OrderedDict(s.by_sku)), ("bySku",)),
+    "a class pattern's list": (lambda s: _first_of(s.queue), ("queue",)),
     "in": (lambda s: 3 in s.queue, ("queue",)),
     "in a dict": (lambda s: "a" in s.by_sku, ("bySku", "a")),
     "in a dict, no text": (lambda s: 5 in s.by_sku, ("bySku",)),
@@ -551,8 +751,6 @@ def test_where_a_readers_answer_changes_one_of_its_readings_does(changes, capsys
 
 
 def digests_of(tree: Any, paths: Sequence[Path]) -> tuple[Reading, ...]:
-    from yieldstar_cli.digests import digest_at
-
     return tuple(Reading(path, digest_at(tree, path)) for path in paths)
 
 

@@ -2,7 +2,8 @@
 
 A view looks like the value it shows: `isinstance`, `match`, methods and operators work. Fields,
 items of dicts and items of lists by position are noted one by one; whatever else is asked of a
-container notes the whole of it. Code in C, which looks past the disguise, refuses a view.
+container notes the whole of it. Code in C, which looks past the disguise, refuses a view; so does
+`type(view)`, which says what a view is: ask with `isinstance`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from yieldstar_cli.model import Path
 
 #: What a view may be compared with as it is: types that run no code of the author's.
 _HARMLESS = ATOMS | {list, dict, tuple, set, frozenset}
+
+#: Of how many parts of one container the readings are kept one by one.
+MANY = 100
 
 _field = object.__getattribute__
 _put = object.__setattr__
@@ -56,11 +60,27 @@ class Readings:
         Where it ends with KIND, only what kind of container stands there was seen.
         """
         wholes = {path for path in self._paths if path[-1:] != (KIND,)}
+        crowded = self._crowded()
+        found = dict.fromkeys(
+            # The outermost of them that is to be told as a whole.
+            next((path[:n] for n in range(len(path)) if path[:n] in crowded), path)
+            for path in self._paths
+        )
+        wholes |= crowded
         return tuple(
             path
-            for path in self._paths
+            for path in found
             if not any(path[:length] in wholes for length in range(len(path)))
         )
+
+    def _crowded(self) -> set[Path]:
+        """The containers of which more than MANY parts were read: quicker told as one."""
+        parts: dict[Path, set[str | int]] = {}
+        for path in self._paths:
+            for length, step in enumerate(path):
+                if step != KIND:
+                    parts.setdefault(path[:length], set()).add(step)
+        return {path for path, read in parts.items() if len(read) > MANY}
 
 
 def view(value: Any, tracker: Readings) -> Any:
