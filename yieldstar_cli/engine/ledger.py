@@ -93,8 +93,15 @@ class Ledger:
             self.actions[handle] = None
 
     def take_actions(self, at: int) -> tuple[Action, ...]:
-        """What the next commit carries out, in the order asked for; `at` is its moment."""
+        """What the next commit carries out, in the order asked for; `at` is its moment.
+
+        A take goes alone: what ends with it, or before it, may be what it is raced with (spec O4).
+        """
         taken = list(islice(self.actions, ACTIONS_AT_ONCE))
+        for index, handle in enumerate(taken):
+            if isinstance(handle, StoreWatch):
+                del taken[max(index, 1) :]
+                break
         made: list[Action] = []
         self.carried = []
         for handle in taken:

@@ -77,6 +77,8 @@ class Applying:
         self._ready: list[_Ready] = []
         self._order = 0
         self._queued: set[str] = set()
+        #: Waits for stores that the round ends, whatever their deadlines say (spec S6).
+        self._matched: set[StoreWatch[Any]] = set()
 
     def take(self) -> Taken:
         """What was applied since the last call, for the round that records it."""
@@ -120,6 +122,7 @@ class Applying:
             self._looks.refresh()
             self._add_read()
         self._queued.clear()
+        self._matched.clear()
 
     def apply_cancel(self, now: int) -> None:
         """Tell the function of the request to cancel, and record that it was told (spec C6)."""
@@ -163,7 +166,11 @@ class Applying:
             self._looks.refresh()
             self._add_read()
         for handle in late:
-            self._add(self._now, handle, self._apply_deadline, (handle, outside))
+            assert handle.due_at is not None, "only a deadline passes"
+            if outside and handle not in self._matched:
+                self._add(handle.due_at, handle, self._apply_deadline, handle)
+            else:
+                self._waiting.keep(handle)
 
     def _add_watch(self, handle: StoreWatch[Any], record: StoreRecord | None) -> None:
         """Ask an awaited store's state whether the wait is over."""
@@ -182,6 +189,7 @@ class Applying:
                 handle.intent = intent
                 self._driver.actions[handle] = None
             case watching.Ended():
+                self._matched.add(handle)
                 at = self._now if record is None else record.updated_at
                 self._add(at, handle, self._apply_watch, (handle, found))
 
@@ -266,9 +274,8 @@ class Applying:
         else:
             handle.evaluated = False
 
-    def _apply_deadline(self, what: tuple[StoreWatch[Any], bool]) -> None:
-        handle, outside = what
-        if not outside or handle.intent is not None or not self._goes(handle):
+    def _apply_deadline(self, handle: StoreWatch[Any]) -> None:
+        if not self._goes(handle):
             self._waiting.keep(handle)
             return
         assert handle.due_at is not None, "only a deadline passes"
@@ -297,8 +304,8 @@ class Applying:
 
     def _apply_answer(self, what: tuple[AskHandle[Any], Look]) -> None:
         ask, look = what
-        if ask.state is not State.OPEN or self._driver.fault is not None:
-            return
+        if ask not in self._driver.asks or self._driver.fault is not None:
+            return  # withdrawn meanwhile, or answered by an earlier look of this round
         if isinstance(ask, StoreAsk):
             self._apply_stored(ask, look)
             return

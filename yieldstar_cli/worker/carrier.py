@@ -375,6 +375,8 @@ class Carrier:
             moment = self.waiting.next_timer()  # no pause ends before what runs has ended
         else:
             moment = self.waiting.next_moment(self._tries, now, self.host.tags)
+        if self._leaving and moment is not None and moment <= now:
+            moment = None  # a deadline that takes a look, which whoever goes on takes (spec S6)
         if moment is not None and driver.fault is None:
             self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
 
