@@ -124,7 +124,6 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "engine.operations": (525, "what a function awaits: handles, branches, and how they wait"),
     "engine.step": (400, "the author's one handle; a method for each operation, mostly prose"),
     "worker.carrier": (490, "one delivery's rounds: collect, apply, commit, start"),
-    "engine.views": (360, "one read-only view for each shape of a state, and what they share"),
     "worker.applying": (410, "one round: what is ready, in order, and how each kind is applied"),
     "worker.dispatcher:__init__": (45, "the ports of the claim loop, one by one"),
     "worker.dispatcher": (535, "the claim loop and its residents"),
