@@ -216,6 +216,35 @@ def test_a_store_that_does_not_exist_yet_says_how_to_make_it(shop: Shop) -> None
     assert record.due_at == NOON
 
 
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [
+        ("written", "what it read was written since"),
+        ("deleted", "it does not exist any more"),
+        ("made anew", "it was made anew since"),
+        ("late", "its deadline has passed"),
+        ("written elsewhere", ""),
+    ],
+)
+def test_programs_are_told_what_is_ready(shop: Shop, happens: str, said: str) -> None:
+    """spec S3, S4, S6: what the next delivery takes up."""
+    rest(shop, "order-42", [store_wait(shop, due_at=NOON + MINUTE)])
+    stores = shop.storage.stores
+    if happens in ("deleted", "made anew"):
+        assert stores.delete("Stock", "widget")
+    if happens == "late":
+        shop.clock.advance(2 * MINUTE)
+    if happens in ("written", "made anew"):
+        stores.put("Stock", "widget", '{"left":1}')
+    if happens == "written elsewhere":
+        stores.put("Stock", "widget", '{"left":0,"note":"counted"}')
+
+    (wait,) = shop.ys("explain", "order-42", "--json").json["waits"]
+
+    assert said in wait["on"]["text"]
+    assert wait["ready"] == bool(said)
+
+
 def test_of_very_many_stores_the_first_ones_are_looked_at(shop: Shop) -> None:
     """spec E5: what was not looked at is not judged."""
     waits = [
