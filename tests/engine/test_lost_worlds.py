@@ -80,12 +80,16 @@ class Pair:
         if loop._ready or (at is not None and at < self.clock.now_ms() + 1_000_000):
             loop.step()
 
+    def resume(self) -> None:
+        """Nothing is paused from now on."""
+        for scope in ("p", "person", ""):
+            self.outside.happen(["resume", scope])
+
     def finish(self) -> None:
         """Both leases stand; run until neither has anything left to do."""
         for index in range(2):
             self.lease(index, self.clock.now_ms() + 10**12)
-        for scope in ("p", "person", ""):
-            self.outside.happen(["resume", scope])
+        self.resume()
         for _ in range(40):
             self.ring()
             for bench in self.benches:

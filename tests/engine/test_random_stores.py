@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from tests.engine import promises
 from tests.engine.keepers import OUTSIDE, Shelf, events, keeper, lives, put_thing, shelf_of
 from tests.engine.programs import CALLS, plain
+from tests.engine.test_lost_worlds import Pair, moves
 from tests.engine.test_random_programs import FixedChance, some_time
 from tests.engine.worlds import LONG_MS, TTL, BusyWriter, PatientLoop, histories
 from yieldstar_cli import codec
@@ -283,6 +286,66 @@ def test_every_change_is_made_once_and_no_waiter_is_forgotten(
         assert sum(name.startswith("commit") for name in play.bench.points.names) <= COMMITS
     finally:
         play.bench.close()
+
+
+class Keepers(Pair):
+    """Two workers on one file, with a memory each, whose leases are lost at any moment."""
+
+    def __init__(self, folder: Path, programs: Any, commit_ms: int, queue_ms: int) -> None:
+        self.clock = ManualClock()
+        chance = FixedChance()
+        self.benches = [
+            Bench(
+                keeper,
+                path=folder / "ys.db",
+                clock=self.clock,
+                chance=chance,
+                duration=some_time,
+                commit_ms=slow,
+                residents=residents,
+            )
+            for slow, residents in ((0, 100), (commit_ms, 2))
+        ]
+        self.writer = Outside(self.benches[0])
+        self.writer.admit(programs)
+        self.workers = [bench.start_worker() for bench in self.benches]
+        for bench, worker in zip(self.benches, self.workers, strict=True):
+            worker.writer = BusyWriter(worker.writer, bench.loop, queue_ms, self.ring)
+        self.numbers = [row.number for row in self.benches[0].storage.workers.all()]
+        self.lost = 0
+
+    def resume(self) -> None:
+        self.writer.resume_all()
+
+
+@settings(LOUD, max_examples=25)
+@given(
+    programs,
+    events,
+    st.lists(moves, max_size=60),
+    st.sampled_from([0, 1, 40]),
+    st.sampled_from([0, 0, 1, 40]),
+)
+def test_a_lost_lease_loses_no_change_of_a_store(
+    programs: Any, happening: Any, moved: Any, commit_ms: int, queue_ms: int
+) -> None:
+    """case 85; spec L2, L4, S3: what a late worker would have changed is not changed."""
+    CALLS.clear()
+    happens = [event for _, event in happening if event[0] != "crash"]
+    with tempfile.TemporaryDirectory() as folder:
+        pair = Keepers(Path(folder), programs, commit_ms, queue_ms)
+        try:
+            for index, move, count in moved:
+                if move != "outside":
+                    pair.move(index, move, count)
+                elif happens:
+                    pair.writer.happen(happens.pop(0))
+                    pair.ring()
+            pair.finish()
+
+            hold_stores(pair.benches[0], pair.writer)
+        finally:
+            pair.close()
 
 
 def everything(bench: Bench) -> Any:
