@@ -382,6 +382,32 @@ def test_pieces_that_are_not_paid_go_to_the_next_order(registry: Registry):
     assert stock == shop.Stock(left=1, held={})
 
 
+@pytest.mark.parametrize(("paid", "left"), [(True, 0), (False, 1)])
+def test_a_cancelled_order_holds_nothing(registry: Registry, paid: bool, left: int):
+    """spec C6: what was paid is sold, what was not is given back, though it is cancelled there."""
+    shop = module(registry, "shared_stock")
+
+    def charge(card: str, pieces: int) -> str:
+        if not paid:
+            raise TimeoutError("the bank is away")
+        return "paid"
+
+    with Bench(
+        shop.order_article, shop.restock, fakes={shop.charge: charge}, duration=lambda call: 1_000
+    ) as bench:
+        bench.admit(shop.restock, {"article": "chair", "pieces": 1}, execution_id="r")
+        bench.admit(shop.order_article, shop.OrderArticle("chair"), execution_id="o")
+        bench.run_to(bench.clock.now_ms() + 500)
+        answer = bench.cancel("o", "no longer wanted")
+        bench.run()
+
+        status = bench.record("o").status
+        stock = state_of(bench, shop.Stock, "chair")
+    assert answer == "requested"
+    assert status == "cancelled"
+    assert stock == shop.Stock(left=left, held={})
+
+
 def test_an_order_that_lost_its_patience_holds_nothing(registry: Registry):
     """spec O6, S5: what comes later is for others."""
     shop = module(registry, "shared_stock")

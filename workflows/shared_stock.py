@@ -7,9 +7,11 @@ ys worker --until-idle
 ys store get Stock chair
 """
 
+from collections.abc import Callable
+
 import msgspec
 
-from yieldstar_cli import Step, StepTimeout, workflow
+from yieldstar_cli import Cancelled, Step, StepTimeout, Store, workflow
 
 
 class Stock(msgspec.Struct):
@@ -39,6 +41,15 @@ def charge(card: str, pieces: int) -> str:
     if card != "good":
         raise CardDeclined(f"a {card} card")
     return f"{pieces} paid"
+
+
+async def surely(stock: Store[Stock], change: Callable[[Stock], None]) -> None:
+    """Make a change even if a cancellation is told just there: it is told only once."""
+    try:
+        await stock.update(change)
+    except Cancelled:
+        await stock.update(change)
+        raise
 
 
 @workflow
@@ -75,10 +86,12 @@ async def order_article(step: Step, p: OrderArticle) -> str:
         await step.timeout(stock.take(enough, hold), p.patience)
     except StepTimeout:
         return "sold out"
+    paid = False
     try:
         await step.run(charge, p.card, p.pieces)
+        paid = True
     except CardDeclined as error:
-        await stock.update(give_back)
         return f"not paid: {error}"
-    await stock.update(sell)
+    finally:  # also when it is cancelled: nobody else would put them back
+        await surely(stock, sell if paid else give_back)
     return "sold"
