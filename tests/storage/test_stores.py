@@ -291,6 +291,40 @@ def test_other_actions_keep_their_places_around_one_that_was_not_made(
     assert record.outcome is None, "its change was not made, so it goes on"
 
 
+def test_what_was_recorded_of_a_store_outlives_it(
+    storage: SqliteStorage, clock: ManualClock
+) -> None:
+    """cases 171, 179: the entry says what was done to a store, whatever has become of it since."""
+    admit(storage, "a")
+    delivery = claim_one(storage, clock.now_ms(), 0)
+    seen = storage.stores.put(*STOCK, FULL)
+    entries = storage.deliveries.record(
+        delivery, Round(actions=(change(seen, EMPTY, result='"mine"'),))
+    ).entries
+
+    storage.stores.delete(*STOCK)
+    storage.stores.put(*STOCK, FULL)
+
+    assert storage.reader.history(delivery.number, 1) == list(entries)
+    assert entries[0].value == '"mine"'
+
+
+def test_each_change_counts_once(storage: SqliteStorage, clock: ManualClock) -> None:
+    """cases 169, 172: two changes under keys of their own are two; one told twice is one."""
+    admit(storage, "a")
+    delivery = claim_one(storage, clock.now_ms(), 0)
+    seen = storage.stores.put(*STOCK, FULL)
+    again = StoreRecord(*STOCK, seen.instance, 1, FULL, 0, 0)
+    changes = Round(actions=(change(seen, FULL, "c1"), change(again, EMPTY, "c2")))
+
+    made = [storage.deliveries.record(delivery, changes).entries for _ in range(2)]
+
+    assert [[e.step_key for e in entries] for entries in made] == [["c1", "c2"], []]
+    found = storage.stores.get(*STOCK)
+    assert found is not None
+    assert (found.version, found.state) == (2, EMPTY)
+
+
 def test_values_are_detached(storage: SqliteStorage) -> None:
     """cases 173, 174: a state is text; what was read is not changed by later writes."""
     seen = storage.stores.put(*STOCK, FULL)

@@ -486,9 +486,9 @@ def test_claims_read_an_index_and_not_the_table(storage: SqliteStorage) -> None:
 
 def test_what_a_round_asks_is_found_by_an_index(storage: SqliteStorage) -> None:
     """B97: the cost of a round is what it writes and what is ready, not what is open."""
-    from yieldstar_cli.storage.sqlite import actions, consequences, endings, looks, waits
+    from yieldstar_cli.storage.sqlite import actions, consequences, endings, looks, tokens, waits
 
-    for module in (actions, consequences, endings, looks, waits):
+    for module in (actions, consequences, endings, looks, tokens, waits):
         for name, sql in vars(module).items():
             if isinstance(sql, str) and name.isupper() and not name.startswith("_"):
                 bindings = dict.fromkeys(re.findall(r":(\w+)", sql)) or (None,) * sql.count("?")

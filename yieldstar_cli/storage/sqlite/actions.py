@@ -54,9 +54,6 @@ UPDATE executions
    AND status IN ('admitted', 'suspended')
 RETURNING n
 """
-#: Codes of a store's entries that are no success; authors meet the errors of these names.
-STORE_MISSING = "STORE_MISSING"
-STORE_CHANGED = "STORE_CHANGED"
 
 
 class Actions:
@@ -188,7 +185,7 @@ class Actions:
             return False, _refusal(error)
         if standing is None:
             missing = f"there is no store {opened.name} {opened.store_id!r}"
-            return False, _told(code=STORE_MISSING, message=missing)
+            return False, _told(code="STORE_MISSING", message=missing)
         instance, version = standing
         return True, _told(instance=instance, version=version)
 
@@ -199,7 +196,7 @@ class Actions:
         except StoreConflict as error:
             if not change.fails:
                 return None
-            return False, _told(code=STORE_CHANGED, message=error.message, version=error.actual)
+            return False, _told(code="STORE_CHANGED", message=error.message, version=error.actual)
         except InvalidStore as error:
             return False, _refusal(error)
         told = _told(instance=instance, version=version)
