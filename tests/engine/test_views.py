@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import bisect
 import collections
+import contextlib
 import copy
 import csv
 import dataclasses
@@ -341,6 +342,27 @@ def test_a_class_that_finds_its_fields_itself_is_read_as_a_whole():
 
     assert view(Sly(1, 2), tracker).n == 2
     assert tracker.paths() == ((),)
+
+
+class Alike:
+    """Equals a text, and is none."""
+
+    def __hash__(self) -> int:
+        return hash("a")
+
+    def __eq__(self, other: object) -> bool:
+        return other == "a"
+
+
+def test_paths_hold_texts_and_numbers_only():
+    """spec S4: they are stored as JSON."""
+    tracker = Readings()
+    shown = view(stock(), tracker)
+
+    assert shown.by_sku[Alike()].count == 1
+    assert shown.queue[True] == 1
+    assert [path for path in tracker.paths() if KIND not in path] == [("bySku",), ("queue", 1)]
+    assert {type(step) for path in tracker.paths() for step in path} == {str, int}
 
 
 def test_a_field_without_a_value_was_read_as_absent():
@@ -816,10 +838,24 @@ def test_writing_to_a_view_is_refused_with_the_place_to_do_it(program):
     )
 
 
+class Nosy:
+    """Empties what it is compared with."""
+
+    __hash__ = None
+
+    def __eq__(self, other: Any) -> bool:
+        with contextlib.suppress(TypeError):
+            other.clear()
+        return False
+
+
 @pytest.mark.parametrize(
     "program",
     [
         lambda s: s.tags.add("mine"),
+        lambda s: s.queue == Nosy(),
+        lambda s: Nosy() == s.queue,
+        lambda s: Nosy() in [s.by_sku],
         lambda s: s.twice[1].append(3),
         lambda s: plain(s.queue).append(3),
         lambda s: plain(s).queue.append(3),

@@ -43,7 +43,6 @@ class Readings:
             next((path[:n] for n in range(len(path)) if path[:n] in crowded), path)
             for path in self._paths
         )
-        wholes |= crowded
         return tuple(
             path
             for path in found

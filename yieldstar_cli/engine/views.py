@@ -176,7 +176,7 @@ class ListView(View, Sequence[Any]):
     def __getitem__(self, index: Any) -> Any:
         items = _field(self, "_ys_value")
         if not isinstance(index, slice):
-            at = int(operator.index(index))
+            at = operator.index(index)
             if 0 <= at < len(items):
                 return child(self, at, items[at])
         found = whole(self)[index]
