@@ -33,6 +33,7 @@ from yieldstar_cli.params import (
     table,
     validate,
 )
+from yieldstar_cli.strict_json import JsonError, parse_json
 
 if TYPE_CHECKING:
     from nowhere import Step  # type: ignore[import-not-found]
@@ -670,3 +671,24 @@ def test_arguments_that_cannot_be_params_are_said_at_load(fn: Any, said: str) ->
 def test_nan_in_a_program_is_exact() -> None:
     """case 12; B82; spec V1: a program may pass what a person may not type."""
     assert math.isnan(validate(Everything, {"rate": math.nan}).rate)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("True", "JSON writes true"),
+        ("[1, FALSE]", "JSON writes false"),
+        ('{"a": None}', "JSON writes null"),
+        ("late", 'text stands in double quotes, "…"'),
+        ("['late']", 'text stands in double quotes, "…"'),
+    ],
+)
+def test_what_is_pythons_and_not_jsons_is_told_what_to_write(text: str, instead: str) -> None:
+    """spec V1: JSON stays strict, and says how."""
+    with pytest.raises(JsonError, match=f"Expecting value; {instead}$"):
+        parse_json(text)
+
+
+def test_where_a_value_is_missing_nothing_is_guessed() -> None:
+    with pytest.raises(JsonError, match=r"Expecting value$"):
+        parse_json('{"a": }')

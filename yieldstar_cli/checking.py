@@ -230,18 +230,28 @@ def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None
 
 
 def opened(value: object) -> object:
-    """`value` with Structs and dataclasses as mappings of their fields, at any depth."""
+    """`value` with Structs and dataclasses as mappings of their fields, at any depth.
+
+    What is too deep to be stored, or holds itself, is left to the codec as it is: it says where.
+    """
+    try:
+        return _opened(value)
+    except RecursionError:
+        return value
+
+
+def _opened(value: object) -> object:
     if not isinstance(value, type) and is_dataclass(value):
-        return {field.name: opened(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _opened(getattr(value, field.name)) for field in fields(value)}
     names = getattr(value, "__struct_fields__", None)
     if names is not None and not isinstance(value, type):
         encoded = getattr(value, "__struct_encode_fields__", names)
         return {
-            shown: opened(getattr(value, name)) for name, shown in zip(names, encoded, strict=True)
+            shown: _opened(getattr(value, name)) for name, shown in zip(names, encoded, strict=True)
         }
     if isinstance(value, Mapping):
-        return {key: opened(part) for key, part in value.items()}
-    return [opened(part) for part in value] if type(value) is list else value
+        return {key: _opened(part) for key, part in value.items()}
+    return [_opened(part) for part in value] if type(value) is list else value
 
 
 def _twice(workflow_id: str, places: Sequence[WorkflowInfo]) -> WorkflowImportFailed:

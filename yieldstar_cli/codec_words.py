@@ -44,6 +44,8 @@ def named(value: Any) -> str:
 
 def advice(value: Any) -> str:
     """What to do with a value whose type cannot be stored."""
+    if hasattr(value, "__await__"):
+        return "await it, and pass what it gives"
     kinds: Iterable[type] = (str, int, float, list, dict, tuple, set, bytes, datetime)
     for base in kinds:
         if isinstance(value, base):

@@ -73,6 +73,8 @@ class Continued:
     params: str
     #: The version of the workflow that the next incarnation runs (spec R11).
     version: int
+    #: The request to cancel came when the function had left: the next one is told (spec C6).
+    untold: bool = False
 
 
 Outcome = Suspended | Completed | Failed | CancelledOutcome | Continued

@@ -21,7 +21,14 @@ from yieldstar_cli.model import (
 from yieldstar_cli.project import find_project
 from yieldstar_cli.runtime_session import open_storage, refuse_in_workflow, ring_workers
 from yieldstar_cli.runtime_stores import StoreSession
-from yieldstar_cli.runtime_words import message_text, one_scope, ttl_ms, user_name
+from yieldstar_cli.runtime_words import (
+    checked_reason,
+    message_text,
+    named,
+    one_scope,
+    ttl_ms,
+    user_name,
+)
 from yieldstar_cli.trust import Trust
 
 if TYPE_CHECKING:
@@ -116,7 +123,7 @@ class Runtime(StoreSession):
     def get(self, execution: str | ExecutionRef[Any]) -> ExecutionRecord | None:
         """The record, or None. Source: RFC 001, Runtime API; spec E5."""
         with self._working() as storage:
-            return storage.executions.get(str(execution))
+            return storage.executions.get(named(execution))
 
     @overload
     def wait(self, execution: ExecutionRef[R], timeout: Span | None = None) -> R: ...
@@ -131,7 +138,7 @@ class Runtime(StoreSession):
         which changes nothing. Source: spec K10.
         """
         pause = Pause(None if timeout is None else timeout_ms(timeout))
-        execution_id = str(execution)
+        execution_id = named(execution)
         while True:
             with self._working() as storage:
                 if pause.look(storage.changes()):
@@ -154,7 +161,9 @@ class Runtime(StoreSession):
         Source: RFC 001, Wakes; spec E6, E12.
         """
         with self._working() as storage:
-            answer = storage.executions.wake(str(execution), None if at is None else moment_of(at))
+            answer = storage.executions.wake(
+                named(execution), None if at is None else moment_of(at)
+            )
             ring_workers(storage, self._project.db)
             return answer
 
@@ -179,7 +188,7 @@ class Runtime(StoreSession):
         kept = settings.message_ttl_ms if ttl is None else ttl_ms(ttl)
         with self._working() as storage:
             answer = storage.inbox.send(
-                str(execution), queue, text, ttl_ms=kept, idempotency_key=idempotency_key
+                named(execution), queue, text, ttl_ms=kept, idempotency_key=idempotency_key
             )
             ring_workers(storage, self._project.db)
             return answer
@@ -189,7 +198,7 @@ class Runtime(StoreSession):
     ) -> list[Message]:
         """The messages of an execution, or of one queue of it, with their fate, as sent (M1)."""
         with self._working() as storage:
-            return storage.inbox.messages(str(execution), queue=queue)
+            return storage.inbox.messages(named(execution), queue=queue)
 
     def cancel(
         self, execution: str | ExecutionRef[Any], *, reason: str | None = None, now: bool = False
@@ -200,8 +209,10 @@ class Runtime(StoreSession):
         "ignored": it had. Raises ExecutionNotFound. Source: spec C6.
         """
         with self._working() as storage:
-            self._found(storage, str(execution))
-            answer = storage.steering.cancel(str(execution), reason=reason, now=now)
+            self._found(storage, named(execution))
+            answer = storage.steering.cancel(
+                named(execution), reason=checked_reason(reason), now=now
+            )
             ring_workers(storage, self._project.db)
             return answer
 
@@ -226,7 +237,7 @@ class Runtime(StoreSession):
                 execution_id=execution_id,
                 workflow_id=workflow,
                 by=user_name() if by is None else by,
-                reason=reason,
+                reason=checked_reason(reason),
             )
             ring_workers(storage, self._project.db)
             return answer

@@ -45,11 +45,33 @@ def ttl_ms(ttl: Span) -> int:
     return span
 
 
+def named(execution: object) -> str:
+    """The ID that is meant. Raises UsageError for what names no execution, such as None.
+
+    Its text would: a message for "None" is buffered, and lost in silence.
+    """
+    from yieldstar_cli.awaiting import ExecutionRef
+
+    if not isinstance(execution, str | ExecutionRef):
+        raise UsageError(
+            "an execution is named by its ID or by the reference that trigger gave,"
+            f" not by {type(execution).__name__}"
+        )
+    return str(execution)
+
+
+def checked_reason(reason: object) -> str | None:
+    """`reason` as given. Raises UsageError for what is no text."""
+    if reason is not None and not isinstance(reason, str):
+        raise UsageError(f"a reason is text, not {type(reason).__name__}")
+    return reason
+
+
 def one_scope(execution: Any, workflow: str | None) -> str | None:
     """The ID of the execution that is meant, if one is. Raises UsageError for two scopes."""
     if execution is not None and workflow is not None:
         raise UsageError("an execution or a workflow, not both")
-    return None if execution is None else str(execution)
+    return None if execution is None else named(execution)
 
 
 def user_name() -> str:

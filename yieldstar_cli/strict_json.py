@@ -46,12 +46,23 @@ def parse_json(text: str, place: str = "value") -> Any:
         value = roomy(decoder.decode, text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise JsonError(f"{place}: not valid JSON at {where}: {error.msg}") from None
+        instead = _instead(text, error.pos) if error.msg == "Expecting value" else ""
+        raise JsonError(f"{place}: not valid JSON at {where}: {error.msg}{instead}") from None
     except RecursionError:
         raise JsonError(f"{place}: nested deeper than {_MAX_DEPTH} levels") from None
     if "\\u" in text:
         _refuse_surrogates(value, place)
     return value
+
+
+def _instead(text: str, at: int) -> str:
+    """What to write for the word that stands where a value is expected."""
+    word = re.match(r"[^\W\d]\w*|'", text[at:])
+    found = "" if word is None else word.group()
+    meant = {"true": "true", "false": "false", "none": "null"}.get(found.lower())
+    if meant is not None:
+        return f"; JSON writes {meant}"
+    return '; text stands in double quotes, "…"' if found else ""
 
 
 def _check_text(text: str, place: str) -> None:

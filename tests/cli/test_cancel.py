@@ -274,7 +274,7 @@ def test_a_limit_says_what_it_leaves_out(orders: Shop) -> None:
     [
         ((), "which execution?"),
         (("order-42", "--workflow", "charge-order"), "give IDs or a filter, not both"),
-        (("--status", "failed"), "others have ended"),
+        (("--status", "failed"), "Others have ended"),
         (("--status", "suspendd"), "--status is admitted or suspended"),
         (("--where", "order"), "--where takes NAME=VALUE"),
         (("--limit", "0", "--workflow", "x"), "0"),
@@ -305,12 +305,42 @@ def test_a_dry_run_says_what_would_be_done(orders: Shop) -> None:
     }
     assert sorted(screen.out.splitlines()) == [
         "2 in all. Nothing was changed.",
-        "Would cancel order-42: cancelled",
-        "Would cancel order-43: cancelled",
+        "Would cancel order-42 at once, without clean-up.",
+        "Would cancel order-43 at once, without clean-up.",
     ]
     assert pipe.out == "order-43\tcancelled\n"
     assert record_of(orders).cancel is None
     assert record_of(orders, "order-43").status is Status.ADMITTED
+
+
+def test_a_dry_run_tells_a_request_from_an_end_and_what_was_asked_already(orders: Shop) -> None:
+    orders.ys("cancel", "order-42")
+    orders.sleeping("order-44")
+
+    plan = orders.screen("cancel", "order-42", "order-43", "order-44", "order-40", "-n")
+
+    assert plan.out.splitlines() == [
+        "order-42 was asked to cancel already.",
+        "Would cancel order-43: it has not begun.",
+        "Would ask order-44 to cancel.",
+        "Would leave order-40 as it is: it has ended.",
+        "4 in all. Nothing was changed.",
+    ]
+
+
+def test_a_dry_run_that_matches_nothing_says_so(orders: Shop) -> None:
+    """A slip in the filter is no empty plan."""
+    plan = orders.screen("cancel", "--workflow", "charge-ordr", "-n")
+
+    assert plan.out == "No open execution matches. Nothing was changed.\n"
+
+
+def test_one_unknown_id_among_several_changes_nothing_and_says_so(orders: Shop) -> None:
+    said = orders.ys("cancel", "order-42", "order-99")
+
+    assert said.code == 4
+    assert "Nothing was changed, of the others neither." in said.err
+    assert record_of(orders).cancel is None
 
 
 # --- asking --------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 from tests.cli.conftest import MINUTE, NOON, Shop
 from tests.cli.family import WORKFLOWS, end_of, family, fan_out, message, rest, timer
 from tests.cli.test_explain import explain
-from yieldstar_cli.model import Completed, Wait
+from yieldstar_cli.failures import encode_error
+from yieldstar_cli.model import Completed, Failed, Wait
 
 
 def admit(shop: Shop, *execution_ids: str) -> None:
@@ -37,7 +38,7 @@ def test_a_message_wait_names_the_command_that_sends_one(shop: Shop) -> None:
     assert 'Waiting for message "cancel" (Cancel): none has come.' in text
     assert document["verdict"] == "fine"
     assert document["earliest_at"] is None
-    assert document["remedies"] == ["ys send order-43 cancel"]
+    assert document["remedies"] == ["ys send order-43 cancel …"]
 
 
 def test_a_decision_is_answered_by_approve_and_reject(shop: Shop) -> None:
@@ -75,6 +76,28 @@ def test_a_chain_is_followed_to_its_end(shop: Shop) -> None:
     assert 'it waits for message "go": none has come' in text
     assert document["waits"][0]["on"]["waits"][0]["on"]["waits"][0]["on"]["queue"] == "go"
     assert document["remedies"] == ["ys send a/b/c go"]
+
+
+def test_that_no_worker_runs_is_said_once_of_a_chain(shop: Shop) -> None:
+    """Its child lacks one for the same reason, and one line starts it."""
+    admit(shop, "b")
+    rest(shop, "a", [end_of("b")])
+    (row,) = shop.storage.workers.all(living=True)
+    shop.storage.workers.bury(row.number, "stopped", {}, max_deaths=3)
+
+    text, document = explain(shop, "a")
+
+    assert text.count("No worker ") == 1
+    assert document["remedies"] == ["ys worker"]
+
+
+def test_a_failure_whose_message_ends_with_a_stop_is_given_no_second(shop: Shop) -> None:
+    shop.admit("a")
+    shop.deliver("a", outcome=Failed(encode_error(ValueError("did you mean b?"))))
+
+    text, _ = explain(shop, "a")
+
+    assert "did you mean b? → See where:" in text
 
 
 def test_the_earliest_wake_may_be_anothers(shop: Shop) -> None:

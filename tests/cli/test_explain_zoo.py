@@ -245,7 +245,7 @@ def state_shapes() -> Iterator[Shape]:
     )
     yield Shape("cancel asked", TIMER, ("Its next delivery tells",), after=cancel)
     yield Shape(
-        "cleaning up", {"on": "clean"}, ("Its function knows", "the sleep of 5m"),
+        "cleaning up", {"on": "clean"}, ("Its function knows", "the sleep of 5m", "--now"),
         after=cancel_and_settle,
     )  # fmt: skip
     yield Shape(

@@ -108,7 +108,7 @@ def test_everything_is_paused_and_resumed(orders: Shop) -> None:
     assert screen.out == "· Everything was paused already, by ann 0 ms ago: moving house.\n"
     assert claimed == []
     assert resumed.out == "✓ Resumed everything.\n"
-    assert never.out == "· Everything was not paused.\n"
+    assert never.out == "· There was no pause of everything.\n"
     assert claimable(orders) == ["order-42"]
 
 
@@ -188,7 +188,23 @@ def test_it_is_about_one_kind_of_thing(orders: Shop, verb: str, words: tuple[str
     said = orders.ys(verb, *words)
 
     assert said.code == 2
-    assert "Give IDs, --workflow W, or --all" in said.err
+    many = "give one of IDs, --workflow W and --all, not several"
+    assert (many if words else "Give IDs, --workflow W, or --all") in said.err
+
+
+def test_a_slip_in_a_workflows_name_names_the_nearest_and_triggers_nothing(orders: Shop) -> None:
+    orders.module(
+        "charge.py",
+        "from yieldstar_cli import Step, workflow\n\n\n"
+        "@workflow\nasync def charge_order(step: Step) -> None:\n    return None\n",
+    )
+
+    said = orders.ys("pause", "--workflow", "charge-ordr")
+
+    assert said.code == 4
+    assert "Did you mean charge-order?" in said.err
+    assert "Nothing was changed." in said.err
+    assert "ys trigger" not in said.err
 
 
 def test_a_workflow_that_nobody_knows_is_four_with_the_nearest(

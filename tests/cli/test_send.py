@@ -505,3 +505,30 @@ def test_a_message_changes_no_status(waiting: Shop) -> None:
     record = waiting.storage.executions.get("order-42")
     assert record is not None
     assert record.status is Status.SUSPENDED
+
+
+def test_text_that_looks_like_a_number_or_a_truth_value_is_pointed_out(waiting: Shop) -> None:
+    """spec M2: a queue has no declared type, and its receiver's may end it over a text."""
+    words = ("order-42", "cancel", "fee=5", "rush=True", "why=late", "n:=7", "rate=-0.5")
+
+    screen = waiting.screen("send", *words)
+    pipe = waiting.ys("send", *words)
+
+    assert (
+        "  Sent as text: fee=5 rush=True rate=-0.5."
+        " If no text is meant:  fee:=5 rush:=true rate:=-0.5\n"
+    ) in screen.err
+    assert pipe.err == ""
+    assert "Sent as text" not in waiting.screen("send", "order-42", "cancel", "why=late").err
+
+
+def test_an_unknown_id_that_messages_wait_for_is_told_from_one_that_nobody_knows(
+    waiting: Shop,
+) -> None:
+    waiting.ys("send", "order-77", "payment", "cents:=5")
+
+    known, unknown = waiting.ys("explain", "order-77"), waiting.ys("explain", "order-78")
+
+    assert known.code == unknown.code == 4
+    assert "ys messages order-77" in known.err
+    assert "ys messages" not in unknown.err

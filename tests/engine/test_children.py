@@ -27,6 +27,7 @@ from yieldstar_cli import (
     ExecutionAdmissionError,
     InvalidParams,
     Step,
+    failures,
     workflow,
 )
 from yieldstar_cli.engine.outside import child_id
@@ -417,6 +418,9 @@ def test_an_id_in_use_raises_when_the_handle_is_awaited() -> None:
 
     for bench in killed_everywhere(lambda: Bench(parent, square, at_once), play):
         assert bench.result("p").result == ["EXECUTION_ID_CONFLICT"] * 2
+        shown = failures.view_error(bench.history("p")[0].value)
+        assert shown.name == "ExecutionIdConflict"
+        assert shown.message.startswith("execution 'taken' already exists")
         assert bench.result("taken").result == 1
         assert bench.record("taken").parent_execution_id is None
         assert ids(bench) == ["taken", "p"]
@@ -441,6 +445,53 @@ def test_an_id_that_may_not_be_raises_when_the_handle_is_awaited() -> None:
 
         assert ids(bench) == ["p"]
         assert bench.result("p").result == ["INVALID_EXECUTION_EVENT"] * 5
+
+
+def test_a_function_is_no_child_and_a_workflow_no_step_and_each_says_what_it_is() -> None:
+    """spec C1, R3: with what to write."""
+
+    def plain(n: int) -> int:
+        return n
+
+    @workflow
+    async def parent(step: Step) -> list[str]:
+        with pytest.raises(TypeError) as child:
+            step.child(plain, {"n": 1})  # type: ignore[call-overload]
+        with pytest.raises(TypeError) as run:
+            step.run(at_once, 1)  # type: ignore[call-overload]
+        return [str(child.value), str(run.value)]
+
+    with Bench(parent, at_once) as bench:
+        bench.admit("parent", execution_id="p")
+        bench.run()
+        child, run = bench.result("p").result
+
+    assert child.startswith("step.child takes a workflow or its name, and plain is none:")
+    assert "await step.run(plain, ...)" in child
+    assert run == (
+        "step.run takes a plain function, and at-once is a workflow:"
+        " write await step.child(at_once, params)"
+    )
+
+
+def test_a_handle_that_is_returned_is_told_to_be_awaited() -> None:
+    """spec V1: and as text it is the same in every run."""
+
+    @workflow
+    async def forgets(step: Step) -> int:
+        return step.child(at_once, {"n": 1})  # type: ignore[return-value]
+
+    @workflow
+    async def formats(step: Step) -> str:
+        return f"{step.child(at_once, {'n': 1})}"
+
+    with Bench(forgets, formats, at_once) as bench:
+        bench.admit("forgets", execution_id="a")
+        bench.admit("formats", execution_id="b")
+        bench.run()
+
+        assert "await it, and pass what it gives" in str(bench.result("a").error)
+        assert bench.result("b").result == "<ChildHandle: await it for its value>"
 
 
 def test_an_own_earlier_child_is_given_again() -> None:

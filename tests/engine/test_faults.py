@@ -306,6 +306,19 @@ def test_gathered_steps_are_told_to_be_given_to_all() -> None:
     assert unheard == []
 
 
+@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
+def test_a_limit_of_asyncios_is_told_to_be_a_timeout_of_steps(rig: MakeRig) -> None:
+    """spec R9: what to write is what the author meant."""
+
+    async def limits(step: Step) -> None:
+        await asyncio.wait_for(fetch(), 1)
+
+    message = held_for(rig(limits), "FOREIGN_AWAIT")
+
+    assert "awaits asyncio.wait_for" in message
+    assert "await step.timeout(step.run(f, a)" in message
+
+
 def test_asyncio_is_named_by_its_function(rig: MakeRig) -> None:
     """spec R9: `asyncio.sleep`, and the line of the author's that awaits it."""
     line = sleeps_in_asyncio.__code__.co_firstlineno + 1

@@ -367,3 +367,21 @@ def test_steps_for_a_tag_run_in_the_kit_and_a_bench_can_have_a_worker_without_it
         bench.start_worker(tags=["gpu"])
         bench.run()
         assert bench.result("x").result == "weights"
+
+
+def test_a_result_is_one_line_where_a_failed_assertion_shows_it() -> None:
+    """Its record, history and events are pages, and tell nobody what came out."""
+
+    @workflow
+    async def fails(step: Step) -> str:
+        raise ValueError("too late")
+
+    @workflow
+    async def waits(step: Step) -> str:
+        return await step.message("go", str)
+
+    assert repr(run(fails)) == "<RunResult 'test' fails failed: ValueError: too late>"
+    assert repr(run(waits)) == "<RunResult 'test' waits suspended>"
+    long = run(waits, messages={"go": "x" * 9_000})
+    assert repr(long).startswith("<RunResult 'test' waits completed: \"xxx")
+    assert len(repr(long)) < 1_100

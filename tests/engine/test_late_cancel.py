@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.helpers import START, MakeRig
 from yieldstar_cli.engine.step import Step
-from yieldstar_cli.model import Completed
+from yieldstar_cli.errors import Cancelled
+from yieldstar_cli.model import CancelledOutcome, Completed
 
 
 def slow() -> str:
@@ -44,6 +47,44 @@ def test_a_cancel_that_comes_while_deferred_steps_run_lets_them_all_run(rig: Mak
         ("defer", "slow", True),
         ("defer", "slow-async", True),
         ("defer", "quick", True),
+    ]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_cancel_that_comes_when_a_function_has_continued_reaches_the_next_incarnation(
+    rig: MakeRig, crash: bool
+) -> None:
+    """spec C6, C7: the request survives `continue_as`; that deferred steps still run is no excuse.
+
+    Also where the worker dies between the record of the request and the switch.
+    """
+
+    async def body(step: Step) -> None:
+        if step.event.incarnation == 1:
+            step.defer(quick)
+            step.defer(slow)
+            await step.continue_as()
+        try:
+            await step.message("never")
+        except Cancelled:
+            await step.run(quick)
+            raise
+
+    run = rig(body, duration=lambda call: 0 if call.step_key == "quick" else 5_000)
+    run.to(1_000)
+
+    assert run.bench.cancel("x", reason="enough") == "requested"
+    run.until(lambda: any(entry.kind == "cancel" for entry in run.history))
+    assert run.record.incarnation == 1
+    if crash:
+        run.restart()
+    found = run.go()
+
+    assert found.record.outcome == CancelledOutcome("enough")
+    assert found.record.incarnation == 2
+    assert [(e.kind, e.step_key) for e in found.history] == [
+        ("cancel", "cancel"),
+        ("step", "quick"),
     ]
 
 

@@ -181,6 +181,27 @@ def test_select_takes_handles_only(rig: MakeRig, what: str) -> None:
     assert "select takes handles" in rig(w).go().result
 
 
+def test_select_says_how_what_it_was_given_becomes_handles(rig: MakeRig) -> None:
+    """spec R3: a list is given one by one, an operation is spawned, a number is neither."""
+
+    async def w(step: Step) -> list[str]:
+        said = []
+        operation = step.run(give)
+        for wrong in ([step.timer("1s")], operation, 5):
+            try:
+                await step.select(wrong)  # type: ignore[type-var]
+            except TypeError as error:
+                said.append(str(error).partition(": ")[2])
+        await operation
+        return said
+
+    assert rig(w).go().result == [
+        "give them one by one, step.select(*handles)",
+        "write step.spawn(...) around it",
+        "a moment is step.timer(...), a message step.message(...)",
+    ]
+
+
 def test_each_of_many_handles_wins_once(rig: MakeRig) -> None:
     """B45; spec O4: losers stay good and can be raced and awaited again."""
 

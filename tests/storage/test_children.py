@@ -155,6 +155,7 @@ def test_another_child_under_a_used_id_is_refused_and_recorded(
     assert not refused.ok
     assert told.pop("message")
     assert told == {
+        "name": "ExecutionIdConflict",
         "code": "EXECUTION_ID_CONFLICT",
         "execution_id": CHILD,
         "workflow_id": "w",

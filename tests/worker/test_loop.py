@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ import threading
 import pytest
 
 from yieldstar_cli.clock import ManualClock, SystemClock
+from yieldstar_cli.errors import MisplacedCall
 from yieldstar_cli.worker.loop import AsyncLoop, VirtualLoop
 from yieldstar_cli.worker.timers import Timers
 
@@ -383,3 +385,27 @@ def test_an_error_in_virtual_time_leaves_the_step_that_ran_it():
 
     with pytest.raises(ZeroDivisionError):
         loop.run()
+
+
+def test_a_task_that_nobody_awaits_is_reported_but_for_a_fault_that_its_execution_tells(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """spec R9: `asyncio.wait_for(step.run(f), 1)` left a traceback of our frames on stderr."""
+
+    async def fails(error: Exception) -> None:
+        raise error
+
+    loop = AsyncLoop(SystemClock())
+    try:
+        for error in (MisplacedCall("in a task"), ValueError("in a task")):
+            loop.asyncio_loop.create_task(fails(error))
+        seen: list[int] = []
+        loop.call_at(loop.now_ms() + 1, lambda: seen.append(1))
+        loop.run_until(lambda: bool(seen))
+        gc.collect()
+    finally:
+        loop.close()
+
+    assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [
+        ValueError
+    ]

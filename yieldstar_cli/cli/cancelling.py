@@ -62,7 +62,11 @@ def filters_of(
     statuses = _OPEN if status is None else tuple(word.strip() for word in status.split(","))
     for word in statuses:
         if word not in _OPEN:
-            raise UsageError(f"--status is admitted or suspended, not {word!r}: others have ended")
+            raise UsageError(
+                f"--status is admitted or suspended, not {word!r}",
+                why=("Others have ended; what is held, paused or due is one of the two.",),
+                remedy=("ys list",),
+            )
     wanted = {}
     for pair in where:
         key, sign, value = pair.partition("=")
@@ -176,9 +180,25 @@ def tell_plan(call: Call, records: Sequence[ExecutionRecord], wish: Wish) -> Non
         return
     for record, change in changes:
         name = safe.visible(record.execution_id)
-        call.print(f"Would cancel {name}: {change}" if call.drawn else f"{name}\t{change}")
+        words = _would(record, change, wish).format(name)
+        call.print(words if call.drawn else f"{name}\t{change}")
     if call.drawn:
-        call.print(f"{len(records):,} in all. Nothing was changed.")
+        found = f"{len(records):,} in all" if records else "No open execution matches"
+        call.print(f"{found}. Nothing was changed.")
+
+
+def _would(record: ExecutionRecord, change: CancelAnswer, wish: Wish) -> str:
+    """A line of the plan, with a place for the ID."""
+    match change:
+        case "requested" if record.cancel is not None:
+            return "{} was asked to cancel already."
+        case "requested":
+            return "Would ask {} to cancel."
+        case "cancelled":
+            how = " at once, without clean-up" if wish.now else ": it has not begun"
+            return f"Would cancel {{}}{how}."
+        case "ignored":
+            return "Would leave {} as it is: it has ended."
 
 
 def _change(record: ExecutionRecord, wish: Wish) -> CancelAnswer:

@@ -106,6 +106,9 @@ def not_found(project: Project, storage: Storage, word: str) -> ExecutionNotFoun
     if near:
         why.insert(0, f"Nearest: {', '.join(near)}.")
     remedies = tuple(f"ys show {typed(match)}" for match in near[:1])
+    if storage.inbox.messages(word, limit=1):
+        why.append("Messages were sent to it.")
+        remedies = (*remedies, f"ys messages {typed(word)}")
     return ExecutionNotFound(word, why=why, remedy=(*remedies, "ys list"))
 
 

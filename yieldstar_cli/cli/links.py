@@ -106,7 +106,8 @@ def _message(wait: Operation, facts: Facts, unread: Counter[str]) -> Link:
         state = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be read"
         return Link(wait, name, state, ready=True, earliest_at=facts.now_ms)
     name_typed = typed(facts.record.execution_id)
-    remedies = [f"Send one: ys send {name_typed} {word(queue)}"]
+    value = " …" if kind else ""
+    remedies = [f"Send one: ys send {name_typed} {word(queue)}{value}"]
     if queue == DECISION:
         remedies = [
             f"Say yes: ys approve {name_typed}",

@@ -116,6 +116,7 @@ def _statuses(text: str | None, failed: bool, done: bool) -> tuple[str, ...] | N
             raise UsageError(
                 f"--status: there is no status {word!r}{hint}",
                 why=(f"They are {', '.join(Status)}.",),
+                remedy=("ys list --help",),
             )
     chosen += ["failed"] if failed else []
     chosen += list(_ENDED) if done else []

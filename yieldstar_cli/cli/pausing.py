@@ -21,7 +21,7 @@ from yieldstar_cli.cli.steering import (
     tell,
     told_if_unknown,
 )
-from yieldstar_cli.errors import UsageError
+from yieldstar_cli.errors import UnknownWorkflow, UsageError
 from yieldstar_cli.model import ExecutionRecord, PauseAnswer, Paused
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
@@ -50,8 +50,10 @@ def marks_of(
 ) -> Scope:
     """What this call is about. Raises UsageError unless it is exactly one kind of thing."""
     kinds = (bool(words or literals), workflow_id is not None, everything)
-    if sum(kinds) != 1:
+    if not any(kinds):
         raise UsageError("what? Give IDs, --workflow W, or --all", remedy=("ys list",))
+    if sum(kinds) != 1:
+        raise UsageError("give one of IDs, --workflow W and --all, not several")
     if kinds[0]:
         return Scope(words=tuple(identify.words_of(words, literals)), by_id=True)
     return Scope(workflow_id=workflow_id)
@@ -113,8 +115,11 @@ def _meant(
     if name is not None and not _known(storage, name):
         from yieldstar_cli import checking
 
-        # Raises UnknownWorkflow with the nearest names.
-        checking.by_name(storage, project, name, trust=trust_of(call))
+        try:
+            checking.by_name(storage, project, name, trust=trust_of(call))
+        except UnknownWorkflow as error:
+            why = (*error.why[:-1], "Nothing was changed.")
+            raise UnknownWorkflow(error.message, why=why, remedy=error.remedy[:1]) from None
     return [None]
 
 
@@ -178,6 +183,8 @@ def _line(call: Call, storage: Storage, scope: Scope, mark: Mark) -> str:
         case "unchanged":
             found = _standing(storage, scope, mark)
             begin = what if mark.record is not None else what[:1].upper() + what[1:]
+            if found is None and piped == "*":
+                return f"{dot} There was no pause of everything."
             if found is None:
                 return f"{dot} {begin} was not paused."
             return f"{dot} {begin} was paused already{by_whom(call, found)}."

@@ -173,9 +173,11 @@ def _add_unread(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
 
 def _add_missing(verdict: Verdict, facts: Facts, links: list[Link]) -> None:
     if not facts.crew.alive:
-        verdict.notes.append("No worker is running now; then one must be.")
-        # Where one with a tag must start, that one will do for the rest.
-        if not any(link.operation.tag for link in links):
+        # What it waits for may have said so already.
+        if not any(note.startswith("No worker ") for note in verdict.notes):
+            verdict.notes.append("No worker is running now; then one must be.")
+        # Where one must start anyway, with a tag or at once, that one will do for the rest.
+        if not any(remedy.startswith("Start one") for remedy in verdict.remedies):
             verdict.remedies.append(f"Start one by then: {takers.start_line(facts)}")
         return
     notes, remedies = takers.missing(facts)

@@ -9,7 +9,7 @@ import typer
 from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.arguments import LiteralIds, call_of, read_span
 from yieldstar_cli.cli.opened import open_writing, project_of
-from yieldstar_cli.cli.sending import read_message, send, takes_stdin, tell_sent
+from yieldstar_cli.cli.sending import hint_texts, read_message, send, takes_stdin, tell_sent
 from yieldstar_cli.errors import UsageError
 
 EXAMPLES = (
@@ -91,4 +91,6 @@ def command(
         ttl_ms=settings.message_ttl_ms if kept is None else kept,
         idempotency_key=idempotency_key,
     )
-    return tell_sent(call, project, storage, sent, single=len(targets) == 1)
+    status = tell_sent(call, project, storage, sent, single=len(targets) == 1)
+    hint_texts(call, fields)
+    return status

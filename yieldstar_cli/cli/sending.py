@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from yieldstar_cli.storage.contract import Storage
 
 _NOTHING = "Nothing was sent."
 _HELP = ("ys help params",)
+#: Texts that are taken for numbers, truth values or null by who types them.
+_LIKE_JSON = re.compile(r"-?\d+(\.\d+)?|true|false|null", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,20 @@ def read_message(fields: Sequence[str], data: str | None, limit: int) -> str:
         remedy = tuple(words.strip() for words in error.remedy)
         raise InvalidMessageEvent(error.message, why=(_NOTHING,), remedy=remedy or _HELP) from None
     return message_text(value, limit)
+
+
+def hint_texts(call: Call, fields: Sequence[str]) -> None:
+    """Say which fields went out as text although they look like numbers or truth values.
+
+    A queue has no declared type; the receiver's may refuse text, and that ends it (spec M2).
+    """
+    pairs = [word.partition("=") for word in fields]
+    texts = [(name, text) for name, _, text in pairs if name[-1:] != ":"]
+    alike = [(name, text) for name, text in texts if _LIKE_JSON.fullmatch(text)]
+    if alike:
+        sent = " ".join(f"{name}={text}" for name, text in alike)
+        meant = " ".join(f"{name}:={text.lower()}" for name, text in alike)
+        call.hint(safe.visible(f"  Sent as text: {sent}. If no text is meant:  {meant}"))
 
 
 def takes_stdin(fields: Sequence[str], data: str | None) -> bool:

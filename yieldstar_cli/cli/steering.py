@@ -15,7 +15,7 @@ from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import Times, rough
 from yieldstar_cli.cli.steering_words import resume_line, scope_words
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.errors import CommitUnknown, ExecutionTerminal, UsageError
+from yieldstar_cli.errors import CommitUnknown, ExecutionNotFound, ExecutionTerminal, UsageError
 from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed, Paused
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
@@ -73,10 +73,19 @@ def look_at(records: Sequence[ExecutionRecord | None]) -> str:
 def find_all(
     call: Call, project: Project, storage: Storage, words: Sequence[tuple[str, bool]]
 ) -> list[ExecutionRecord]:
-    """The records of these words, each once; all are looked up before any is changed."""
-    found = [
-        identify.find_one(call, project, storage, word, literal=literal) for word, literal in words
-    ]
+    """The records of these words, each once; all are looked up before any is changed.
+
+    Raises ExecutionNotFound, which says so where there are several.
+    """
+    try:
+        found = [
+            identify.find_one(call, project, storage, word, literal=literal)
+            for word, literal in words
+        ]
+    except ExecutionNotFound as error:
+        if len(words) > 1:
+            error.why = (*error.why, "Nothing was changed, of the others neither.")
+        raise
     return list({record.number: record for record in found}.values())
 
 

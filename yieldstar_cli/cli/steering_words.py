@@ -69,6 +69,4 @@ def add_cancel(verdict: Verdict, facts: Facts, times: Times) -> None:
         return
     else:
         verdict.notes.append(f"{text} That waits until it goes on.")
-    if not kept:
-        return
     verdict.remedies.append(f"End it at once: ys cancel {typed(record.execution_id)} --now")

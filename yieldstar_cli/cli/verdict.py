@@ -111,7 +111,9 @@ def _ended(facts: Facts, times: Times) -> str:
         case Completed():
             return f"It completed {when}, {span} after its admission."
         case Failed(error):
-            return f"It failed {when}, {span} after its admission: {summarize(error)}."
+            said = summarize(error)
+            stop = "" if said.endswith((".", "!", "?", "…")) else "."
+            return f"It failed {when}, {span} after its admission: {said}{stop}"
         case CancelledOutcome(reason):
             because = f": {reason}" if reason else ""
             return f"It was cancelled {when}{because}."

@@ -230,6 +230,8 @@ class Children(StepParts):
     ) -> ChildHandle[Any]:
         driver = self._driver
         branch = driver.running_branch()
+        if not isinstance(workflow, str) and not hasattr(type(workflow), "definition"):
+            raise naming.no_workflow(workflow, "child")
         name = workflow if isinstance(workflow, str) else workflow.definition.workflow_id
         base = self._key or name
         begun = driver.begun.get(driver.next_key(branch, Kind.CHILD, base))

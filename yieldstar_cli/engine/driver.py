@@ -81,6 +81,7 @@ class Driver(Ledger):
         "resolutions",
         "seed",
         "status_value",
+        "untold",
         "value",
     )
 
@@ -119,6 +120,8 @@ class Driver(Ledger):
         #: True once the request to cancel was told to the function (spec C6).
         self.cancelled = False
         self.cancel_reason: str | None = None
+        #: It came when the function had left to continue as new: nobody there has heard of it.
+        self.untold = False
         #: The params of the next incarnation, once the function continues as new (spec C7).
         self.continuing: str | None = None
         #: Functions that run when the function has ended, and whether they do now.
@@ -228,6 +231,7 @@ class Driver(Ledger):
         self.cancelled = True
         self.cancel_reason = values.reason(entry)
         if self.finished or self.closing:
+            self.untold = self.continuing is not None
             return
         for handle in list(self.performing):
             self.withdraw(handle)

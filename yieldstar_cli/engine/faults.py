@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 _LOGGING = os.path.dirname(os.path.abspath(logging.__file__)) + os.sep
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: What to write for what asyncio offers.
+_INSTEAD = {
+    "asyncio.gather": "step.all([step.run(f, a), step.run(g, b)])",
+    "asyncio.wait": 'step.select(step.spawn(step.run(f, a)), step.timer("1s"))',
+    "asyncio.wait_for": 'step.timeout(step.run(f, a), "1s")',
+}
 _MISSING_LOOP = ("no running event loop", "There is no current event loop")
 
 
@@ -96,9 +102,7 @@ def foreign_await(coroutine: Any, yielded: object) -> CodeFault:
 
 
 def _foreign(place: str, what: str) -> CodeFault:
-    write = "step.all([step.run(f, a), step.run(g, b)])"
-    if what != "asyncio.gather":
-        write = 'step.sleep("1s")'
+    write = _INSTEAD.get(what, 'step.sleep("1s")')
     return ForeignAwait(
         f"{place} awaits {what}, which is not an operation of step. In the function use"
         f" await {write}; asyncio belongs inside a step:"

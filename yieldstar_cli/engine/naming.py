@@ -50,6 +50,11 @@ def function_key(fn: Any) -> str:
     name = getattr(fn, "__name__", None)
     if not callable(fn):
         raise not_callable(fn)
+    if hasattr(type(fn), "definition"):
+        raise TypeError(
+            f"step.run takes a plain function, and {fn.definition.workflow_id} is a workflow:"
+            f" write await step.child({fn.definition.fn.__name__}, params)"
+        )
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(
             "a lambda, a partial or an object has no name of its own: give it one with"
@@ -59,6 +64,26 @@ def function_key(fn: Any) -> str:
     if len(key.encode()) > KEY_BYTES:
         raise ValueError(f"{name[:40]}...: the name is too long for a key; use step.using(key=...)")
     return key
+
+
+def no_handle(given: object) -> TypeError:
+    """The refusal of `step.select([a, b])` and of `step.select(step.run(f))`."""
+    if isinstance(given, list | tuple | set | dict):
+        write = "give them one by one, step.select(*handles)"
+    elif hasattr(given, "__await__"):
+        write = "write step.spawn(...) around it"
+    else:
+        write = "a moment is step.timer(...), a message step.message(...)"
+    return TypeError(f"select takes handles, not {type(given).__name__}: {write}")
+
+
+def no_workflow(given: object, taker: str) -> TypeError:
+    """The refusal of `step.child(function)`, which is no workflow."""
+    name = getattr(given, "__name__", None) or type(given).__name__
+    return TypeError(
+        f"step.{taker} takes a workflow or its name, and {name} is none: write @workflow above it,"
+        f" or run it as a step: await step.run({name}, ...)"
+    )
 
 
 def not_callable(fn: object) -> TypeError:

@@ -133,6 +133,9 @@ class Handle(Generic[T_co]):
             yield from wait_any(self._driver, (self,))
         return self.result()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: await it for its value>"  # without its address
+
     # --- for the driver ---
 
     def failed(self) -> bool:

@@ -169,9 +169,7 @@ class Step(Children, Messaging, Storing):
             raise ValueError("select of nothing would wait for ever; give it one handle or more")
         for handle in handles:
             if not isinstance(handle, Handle):
-                raise TypeError(
-                    f"select takes handles, not {type(handle).__name__}: write step.spawn(...)"
-                )
+                raise naming.no_handle(handle)
         driver = self._driver
         driver.check_running()
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from yieldstar_cli import codec, failures
 from yieldstar_cli.engine.definition import Definition
-from yieldstar_cli.model import Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.model import CancelledOutcome, Completed, Entry, ExecutionRecord, Failed
 from yieldstar_cli.worker.ports import Event
+
+#: So many bytes of a value are enough to see what came out.
+_LONGEST_REPR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,21 @@ class RunResult:
     calls: tuple[tuple[str, int], ...]
     events: tuple[Event, ...]
     _definition: Definition
+
+    def __repr__(self) -> str:
+        """One line: what a failed assertion of a test has to show."""
+        record = self.record
+        match record.outcome:
+            case Completed(result):
+                how = f": {result}"
+            case Failed(error):
+                how = f": {failures.summarize(error)}"
+            case CancelledOutcome(reason):
+                how = f": {reason}" if reason else ""
+            case None:
+                how = ""
+        said = failures.bounded(f"{record.workflow_id} {record.status}{how}", _LONGEST_REPR)
+        return f"<RunResult {record.execution_id!r} {said}>"
 
     @property
     def status(self) -> str:

@@ -242,7 +242,8 @@ class Carrier:
     def _terminal(self) -> Outcome:
         driver = self.driver
         if driver.continuing is not None:
-            return Continued(driver.continuing, self.host.latest(driver.definition))
+            version = self.host.latest(driver.definition)
+            return Continued(driver.continuing, version, driver.untold)
         if driver.error is not None:
             if driver.cancelled and isinstance(driver.error, Cancelled):
                 return CancelledOutcome(driver.cancel_reason)

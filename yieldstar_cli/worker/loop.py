@@ -9,8 +9,10 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from yieldstar_cli.clock import Clock, ManualClock
+from yieldstar_cli.errors import CodeFault
 from yieldstar_cli.worker.timers import Callback, Timer, Timers
 
 OnError = Callable[[BaseException], None]
@@ -34,6 +36,7 @@ class AsyncLoop:
         self, clock: Clock, *, on_error: OnError | None = None, recheck_ms: int = RECHECK_MS
     ) -> None:
         self.asyncio_loop = asyncio.new_event_loop()
+        self.asyncio_loop.set_exception_handler(_report)
         self._clock = clock
         self._on_error = on_error
         self._recheck_ms = recheck_ms
@@ -149,6 +152,15 @@ class AsyncLoop:
         self._alarm = None
         self._alarm_at = None
         self._drain()
+
+
+def _report(loop: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
+    """As asyncio does, but for a fault of the code: its execution is held and says it (R9).
+
+    A task of asyncio's own meets one where the function gave it an operation of `step`.
+    """
+    if not isinstance(what.get("exception"), CodeFault):
+        loop.default_exception_handler(what)
 
 
 @contextlib.contextmanager

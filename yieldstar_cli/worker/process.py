@@ -68,6 +68,8 @@ class _Process:
         self._talk = options.talk or (lambda event: None)
         self._exit = 0
         self._done = False
+        #: How often the file is just being told what is loaded.
+        self._telling = 0
         self._ending = False
         self._handed_back = False
         self._stepped: Carrier | None = None
@@ -217,7 +219,11 @@ class _Process:
         """Nothing is under way and nothing is due now."""
         if self._dispatcher.busy or self._suspects:
             return
-        if self._ending or self._options.alone is not None or self._options.once:
+        if self._ending or self._options.alone is not None:
+            self._done = True
+        elif self._telling:
+            return  # what was held may be due once the file knows what is loaded here (E12)
+        elif self._options.once:
             self._done = True
         elif self._options.until_idle:
             due = self._dispatcher.next_due()
@@ -317,7 +323,13 @@ class _Process:
 
     def _tell_code(self, *, starts: bool) -> None:
         request = self._code.telling(self._place.number, self._loop.now_ms(), starts=starts)
-        self._writer.submit(request, lambda _, error: self._dispatcher.poll())
+        self._telling += 1
+
+        def told(_: object, error: BaseException | None) -> None:
+            self._telling -= 1
+            self._dispatcher.poll()
+
+        self._writer.submit(request, told)
 
     # --- talk ------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from yieldstar_cli.cli.resting import fan_words, shown
 from yieldstar_cli.cli.verdict import Verdict
 
 _NAME, _LONGEST_NAME = 24, 34
-_STATE = 20
+_STATE = 16
 #: More waits than this are counted.
 _MOST = 12
 _NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

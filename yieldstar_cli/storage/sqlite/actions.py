@@ -211,7 +211,9 @@ class Actions:
 
 def _refusal(error: YieldstarError) -> str:
     """Why it was refused, as the entry's value."""
-    told: dict[str, object] = {"code": error.code, "message": error.message}
+    # With its name it is an error like any other to whoever shows the history.
+    name = type(error).__name__
+    told: dict[str, object] = {"name": name, "code": error.code, "message": error.message}
     if isinstance(error, ExecutionIdConflict):
         told |= {
             "execution_id": error.execution_id,

@@ -104,6 +104,8 @@ CONTINUE = joined(
     _LIVE,
     "RETURNING incarnation",
 )
+# The request to cancel came when the function had left: it survives, for the next one (C6).
+TELL_AGAIN = "UPDATE executions SET cancel_told = 0 WHERE n = :n"
 OPEN = joined("SELECT operations, incarnation FROM executions", _LIVE)
 
 
@@ -226,6 +228,8 @@ class Endings:
             "format": HISTORY_FORMAT,
         }
         assert self._db.row(CONTINUE, bindings | following) is not None, "its token was live"
+        if continued.untold:
+            self._db.rows(TELL_AGAIN, {"n": number})
         self._waits.end_all(number)
         self._history.end(number)
         return Recorded(continued, entries)
