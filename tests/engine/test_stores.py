@@ -25,6 +25,18 @@ class Stock(msgspec.Struct):
     tags: list[str] = []
 
 
+class Job(msgspec.Struct):
+    """Something to be done."""
+
+    name: str
+
+
+class Jobs(msgspec.Struct):
+    """What is to be done."""
+
+    waiting: list[Job] = []
+
+
 def give(n: int) -> Any:
     """An update that adds to the stock."""
 
@@ -443,3 +455,60 @@ def test_an_operation_within_a_stores_function_is_a_fault_of_the_code(how: str) 
         assert held is not None
         assert held.code == "MISPLACED_CALL"
         assert bench.result("x").result == 1
+
+
+def test_a_state_that_fits_its_type_no_more_is_said_by_every_operation() -> None:
+    """case 166; spec S2: an error that the workflow can catch, the same for all of them."""
+
+    @workflow
+    async def reads(step: Step) -> list[str]:
+        stock = await step.store(Stock, "widget")
+        said: list[str] = []
+        for operation in (
+            stock.get(),
+            stock.select(lambda s: s.left),
+            stock.update(give(1)),
+            stock.when(lambda s: s.left),
+            stock.take(lambda s: s.left, take_one),
+        ):
+            try:
+                await operation
+            except InvalidState as error:
+                said.append(type(error).__name__)
+        return said
+
+    with Bench(reads) as bench:
+        bench.storage.stores.put("Stock", "widget", '{"left":"many"}')
+        bench.admit("reads", execution_id="x")
+        bench.run()
+
+        assert bench.result("x").result == ["InvalidState"] * 5
+        assert bench.storage.stores.get("Stock", "widget").version == 0  # type: ignore[union-attr]
+
+
+def test_what_take_gives_is_of_the_type_that_its_function_says() -> None:
+    """spec S5, O2: the claim gets it, and so does the workflow, on replay as well."""
+
+    def first(jobs: Jobs) -> Job | None:
+        return jobs.waiting[0] if jobs.waiting else None
+
+    def claim(jobs: Jobs, job: Job) -> None:
+        jobs.waiting.remove(job)
+
+    @workflow
+    async def works(step: Step) -> str:
+        jobs = await step.store(Jobs, "all", initial=Jobs([Job("a"), Job("b")]))
+        job = await jobs.take(first, claim)
+        await step.sleep("1s")
+        return job.name
+
+    with Bench(works) as bench:
+        bench.admit("works", execution_id="x")
+        bench.run_to(START)
+        bench.crash()
+        bench.run()
+
+        assert bench.result("x").result == "a"
+        found = bench.storage.stores.get("Jobs", "all")
+        assert found is not None
+        assert found.state == '{"waiting":[{"name":"b"}]}'

@@ -120,7 +120,14 @@ class Store(Generic[S]):
         check_pure(claim)
         driver, site = self._here()
         handle: StoreWatch[T] = StoreWatch(
-            driver, Kind.STORE_TAKE, self._ref.name, site, self._ref, select, claim, Any
+            driver,
+            Kind.STORE_TAKE,
+            self._ref.name,
+            site,
+            self._ref,
+            select,
+            claim,
+            result_type(select),
         )
         return direct(driver, "store.take(...)", site, handle)
 
@@ -220,9 +227,17 @@ def encoded_state(state: object, ref: StoreRef) -> str:
 
 def changed(text: str, ref: StoreRef, fn: Callable[[Any], Any]) -> str:
     """The state that `fn` makes of a copy of the stored one. Raises what `fn` raises."""
-    state = codec.decode(text, ref.state_type)
+    state = state_of(text, ref)
     returned = fn(state)
     return encoded_state(state if returned is None else returned, ref)
+
+
+def state_of(text: str, ref: StoreRef) -> Any:
+    """A state as its type says. Raises InvalidState where it fits no more (spec S2)."""
+    try:
+        return codec.decode(text, ref.state_type)
+    except codec.DecodeError as error:
+        raise InvalidState(f"the state of store {ref.label} does not fit: {error}") from None
 
 
 def snapshot_text(ref: StoreRef, snapshot: Snapshot[Any]) -> str:
@@ -230,4 +245,4 @@ def snapshot_text(ref: StoreRef, snapshot: Snapshot[Any]) -> str:
     return encoded_state(snapshot.state, ref)
 
 
-__all__ = ["Store", "Storing", "changed", "encoded_state", "store_name"]
+__all__ = ["Store", "Storing", "changed", "encoded_state", "state_of", "store_name"]

@@ -9,7 +9,7 @@ import msgspec
 
 from yieldstar_cli import codec, failures
 from yieldstar_cli.digests import digests
-from yieldstar_cli.engine.storing import changed
+from yieldstar_cli.engine.storing import changed, state_of
 from yieldstar_cli.engine.values import encode_result
 from yieldstar_cli.engine.views import Readings, plain, view
 from yieldstar_cli.errors import StoreMissing
@@ -39,13 +39,17 @@ def answer(ask: StoreAsk[Any], record: StoreRecord | None, limit: int) -> Ended:
     """What `get` or `select` gives of the state as it was read."""
     if record is None:
         return _missing(ask.store)
-    if ask.fn is None:
-        found = {"instance": record.instance, "version": record.version, "state": record.state}
-        return Ended(True, codec.encode(found))
+    readings = Readings()
     try:
-        value = plain(ask.fn(view(_state(ask.store, record), Readings())))
+        state = _state(ask.store, record)
+        if ask.fn is None:
+            found = {"instance": record.instance, "version": record.version, "state": record.state}
+            return Ended(True, codec.encode(found))
+        value = plain(ask.fn(view(state, readings)))
     except BaseException as error:  # whatever the author's function raises is data here
         return Ended(False, failures.encode_error(error))
+    finally:
+        readings.close()
     return Ended(*encode_result(value, ask.result_type, f"result of {ask.key}", limit))
 
 
@@ -71,10 +75,14 @@ def watch(handle: StoreWatch[Any], record: StoreRecord | None, limit: int) -> En
         matched = bool(found) if handle.kind is Kind.STORE_WHEN else found is not None
         if matched:
             return _matched(handle, record, plain(found), limit)
+        paths = readings.paths()
     except BaseException as error:  # whatever the author's function raises is data here
         return Ended(False, failures.encode_error(error))
+    finally:
+        # A view that its function kept is of no use from now on.
+        readings.close()
     handle.instance = record.instance
-    handle.readings = digests(msgspec.json.decode(record.state), readings.paths())
+    handle.readings = digests(msgspec.json.decode(record.state), paths)
     return None
 
 
@@ -87,7 +95,7 @@ def _matched(
     claim = handle.claim
 
     def taken(state: Any) -> None:
-        claim(state, codec.decode(text))
+        claim(state, codec.decode(text, handle.result_type))
 
     state = changed(record.state, handle.store, taken)
     return Change(_intent(Kind.STORE_TAKE, handle.store, record, state, text))
@@ -110,7 +118,7 @@ def _intent(
 
 
 def _state(store: StoreRef, record: StoreRecord) -> Any:
-    return codec.decode(record.state, store.state_type)
+    return state_of(record.state, store)
 
 
 def _missing(store: StoreRef) -> Ended:
