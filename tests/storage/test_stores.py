@@ -325,6 +325,26 @@ def test_each_change_counts_once(storage: SqliteStorage, clock: ManualClock) -> 
     assert (found.version, found.state) == (2, EMPTY)
 
 
+def test_changes_of_one_key_are_those_of_each_execution_and_store(
+    storage: SqliteStorage, clock: ManualClock
+) -> None:
+    """case 170: two executions that write two stores under the same keys do not meet."""
+    written = []
+    for name in ("a", "b"):
+        admit(storage, name)
+        delivery = claim_one(storage, clock.now_ms(), 0, only=name)
+        for store_id in ("main", "other"):
+            seen = storage.stores.put(STOCK[0], store_id, FULL)
+            actions = (change(seen, f'"{name}"', f"c-{store_id}"),)
+            written += storage.deliveries.record(delivery, Round(actions=actions)).entries
+
+    assert [(e.step_key, e.ok, e.label) for e in written] == [
+        ("c-main", True, "stock main"),
+        ("c-other", True, "stock other"),
+    ] * 2
+    assert [(each.version, each.state) for each in storage.stores.find()] == [(3, '"b"')] * 2
+
+
 def test_values_are_detached(storage: SqliteStorage) -> None:
     """cases 173, 174: a state is text; what was read is not changed by later writes."""
     seen = storage.stores.put(*STOCK, FULL)
