@@ -323,6 +323,29 @@ def test_a_change_from_an_old_snapshot_is_refused() -> None:
         assert bench.storage.stores.get("Stock", "widget") is None
 
 
+def test_a_conditional_change_needs_the_snapshot_that_it_is_of() -> None:
+    """case 177; spec S2: a bare state names no instance and no version."""
+
+    @workflow
+    async def bare(step: Step) -> list[str]:
+        stock = await step.store(Stock, "widget", initial=Stock())
+        state: Any = (await stock.get()).state
+        said: list[str] = []
+        for change in (lambda: stock.update_from(state, give(1)), lambda: stock.delete_from(state)):
+            try:
+                await change()
+            except TypeError as error:
+                said.append(str(error))
+        return said
+
+    with Bench(bare) as bench:
+        bench.admit("bare", execution_id="x")
+        bench.run()
+
+        assert ["not Stock" in text for text in bench.result("x").result] == [True, True]
+        assert stored(bench) == (0, Stock())
+
+
 def test_a_state_that_does_not_fit_changes_nothing() -> None:
     """case 166; spec S2: checked before every commit."""
 

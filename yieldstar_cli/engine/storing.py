@@ -79,11 +79,13 @@ class Store(Generic[S]):
     ) -> Coroutine[Any, Any, int]:
         """As `update`, of exactly that snapshot. Raises StoreChanged where it is another by now."""
         check_pure(fn)
+        _check_snapshot(snapshot)
         text = changed(snapshot_text(self._ref, snapshot), self._ref, fn)
         return self._change("update_from", Kind.STORE_UPDATE, snapshot, text)
 
     def delete_from(self, snapshot: Snapshot[S]) -> Coroutine[Any, Any, None]:
         """Delete the store, as it is in that snapshot. Raises StoreChanged."""
+        _check_snapshot(snapshot)
         return cast(
             "Coroutine[Any, Any, None]",
             self._change("delete_from", Kind.STORE_DELETE, snapshot, None),
@@ -205,6 +207,14 @@ class Storing(StepParts):
             return Store(driver, ref)
 
         return Operation(driver, "step.store(...)", site, body, None)
+
+
+def _check_snapshot(snapshot: object) -> None:
+    if not isinstance(snapshot, Snapshot):
+        raise TypeError(
+            f"expected the snapshot that store.get() gave, not {type(snapshot).__name__}:"
+            " it names the instance and the version that the change is of"
+        )
 
 
 def store_name(type_: Any, name: str | None = None) -> str:
