@@ -173,7 +173,9 @@ def _hint_way_out(call: Call, record: ExecutionRecord) -> None:
 
 def tell_plan(call: Call, records: Sequence[ExecutionRecord], wish: Wish) -> None:
     """Print what would be done, `ys.plan/1`."""
-    changes = [(record, _change(record, wish)) for record in records]
+    changes: list[tuple[ExecutionRecord, CancelAnswer]] = [
+        (record, _change(record, wish)) for record in records
+    ]
     if call.settings.json:
         would = [{"execution_id": r.execution_id, "change": change} for r, change in changes]
         call.print_document({"schema": "ys.plan/1", "would": would, "bytes": 0})

@@ -50,10 +50,11 @@ def function_key(fn: Any) -> str:
     name = getattr(fn, "__name__", None)
     if not callable(fn):
         raise not_callable(fn)
-    if hasattr(type(fn), "definition"):
+    definition = getattr(fn, "definition", None) if hasattr(type(fn), "definition") else None
+    if definition is not None:
         raise TypeError(
-            f"step.run takes a plain function, and {fn.definition.workflow_id} is a workflow:"
-            f" write await step.child({fn.definition.fn.__name__}, params)"
+            f"step.run takes a plain function, and {definition.workflow_id} is a workflow:"
+            f" write await step.child({definition.fn.__name__}, params)"
         )
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(
