@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engine.several import START
+from tests.engine.several import START, status, waits
+from tests.engine.worlds import BusyWriter
 from yieldstar_cli import Step, workflow
-from yieldstar_cli.errors import StepTimeout
+from yieldstar_cli.errors import StepTimeout, StoreMissing
 from yieldstar_cli.testing import Bench
 
 SECOND = 1_000
@@ -172,3 +173,56 @@ def test_an_update_beside_a_deadline_that_is_due_is_made_once() -> None:
         assert bench.record("x").problem is None
         assert bench.result("x").result[1] == 2
         assert box(bench, "a") == Box([0, 1])
+
+
+@workflow
+async def opened(step: Step) -> str:
+    """Waits until a box is open; says so when it is thrown away."""
+    box = await step.store(Box, "a", initial=Box())
+    try:
+        await box.when(lambda b: b.open)
+    except StoreMissing:
+        return "missing"
+    return "open"
+
+
+@pytest.mark.parametrize("span_ms", range(0, 500, 50))
+def test_a_write_between_the_look_and_the_commit_of_the_wait_is_heard_of(span_ms: int) -> None:
+    """case 183; spec S4: a wait that is registered too late is ready at once."""
+    with Bench(opened) as bench:
+        bench.admit("opened", execution_id="x")
+        worker = bench.start_worker()
+        worker.writer = BusyWriter(worker.writer, bench.loop, 100, lambda: None)
+        bench.run_to(START + span_ms)
+        put(bench, "a", Box(open=True))
+        bench.run()
+
+        assert bench.result("x").result == "open"
+
+
+def test_who_waits_for_a_store_that_is_deleted_hears_of_it_and_not_of_the_next_one() -> None:
+    """case 180; spec S2, S4: and not of the next one by that name."""
+    with Bench(opened) as bench:
+        bench.admit("opened", execution_id="x")
+        bench.run()
+        assert bench.storage.stores.delete("Box", "a")
+        bench.run()
+        put(bench, "a", Box(open=True))
+        bench.run()
+
+        assert bench.result("x").result == "missing"
+        assert waits(bench, "x") == []
+
+
+def test_a_waiter_that_has_ended_keeps_no_other_from_its_wake() -> None:
+    """case 185; spec S3: the one was cancelled at once, the other waits on."""
+    with Bench(opened) as bench:
+        for name in ("x", "y", "z"):
+            bench.admit("opened", execution_id=name)
+        bench.run()
+        with bench.storage.atomic():
+            bench.storage.steering.cancel("x", now=True)
+            put(bench, "a", Box(open=True))
+        bench.run()
+
+        assert [status(bench, name) for name in "xyz"] == ["cancelled", "completed", "completed"]
