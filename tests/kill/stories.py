@@ -31,6 +31,8 @@ class Story:
     ends: dict[str, tuple[str, object]] = field(default_factory=dict)
     #: How many steps may be under way at once, and so be run a second time.
     at_once: int = 1
+    #: How many changes are made to the shelf.
+    changes: int = 0
 
 
 TIDY_ENDS = {f"tidy-{depth}": ("cancelled", None) for depth in range(3)}
@@ -102,6 +104,14 @@ STORIES = (
             "answers": ("completed", "answered"),
         },
         at_once=2,
+    ),
+    Story(
+        "shelf",
+        (trigger("fetches"), trigger("stocks")),
+        WORKER,
+        ends={"fetches": ("completed", [0, 1, 2]), "stocks": ("completed", "sold-out")},
+        at_once=2,
+        changes=6,
     ),
     Story(
         "deferring",

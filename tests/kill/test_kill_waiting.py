@@ -27,6 +27,7 @@ from yieldstar_cli.model import (
     ExecutionRecord,
     Kind,
     Message,
+    StoreRecord,
 )
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
@@ -43,6 +44,7 @@ class Told:
     histories: dict[str, dict[int, list[Entry]]]
     beyond: dict[str, list[Entry]]
     messages: dict[str, list[Message]]
+    stores: list[StoreRecord]
 
     @property
     def entries(self) -> list[tuple[str, int, Entry]]:
@@ -80,6 +82,7 @@ def told(folder: Path) -> Told:
                 for name, record in records.items()
             },
             {name: storage.inbox.messages(name) for name in records},
+            storage.stores.find(),
         )
     finally:
         storage.close()
@@ -186,11 +189,21 @@ def check_read(found: Told) -> None:
         assert gone == read, name
 
 
+def check_stores(found: Told) -> None:
+    """A change of a store is made if, and only if, a history tells of it."""
+    kinds = (Kind.STORE_UPDATE, Kind.STORE_TAKE)
+    recorded = sum(entry.kind in kinds and entry.ok for _, _, entry in found.entries)
+    made = [(s.version, json.loads(s.state)["changes"]) for s in found.stores]
+    assert made in ([], [(recorded, recorded)])
+    assert made or not recorded
+
+
 # The reference run of each story tells how many points there are.
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path) -> None:
-    """cases 196, 234, 264, 281; B09, B01; spec C3, C6, C7, E13, M2: one child for each key,
-    one current incarnation, each message consumed once, nothing recorded runs again."""
+    """cases 186, 196, 234, 264, 281; B09, B01; spec C3, C6, C7, E13, M2, S3: one child for each
+    key, one current incarnation, each message consumed once, each change of a store made once,
+    nothing recorded runs again."""
     template = begin(story, tmp_path / "template")
     reference = tmp_path / "reference"
     shutil.copytree(template.folder, reference)
@@ -200,6 +213,8 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path
     expected = told(reference)
     check_whole(expected)
     check_read(expected)
+    check_stores(expected)
+    assert sum(store.version for store in expected.stores) == story.changes
     assert {n: outcome(r) for n, r in expected.records.items()} == story.ends
     calls = [name for name, _ in ledger(reference)]
     assert len(calls) == len(set(calls))
@@ -218,6 +233,7 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path
         found = told(folder)
         check_whole(found)
         check_read(found)
+        check_stores(found)
         before[folder] = (found.steps, ledger(folder))
     finish(story, list(folders))
 
@@ -226,6 +242,7 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path
         found = told(folder)
         check_whole(found)
         check_read(found)
+        check_stores(found)
         assert shape(found) == shape(expected), (folder.name, where)
         recorded, called = before[folder]
         after = ledger(folder)[len(called) :]

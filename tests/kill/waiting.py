@@ -140,6 +140,54 @@ async def answers(step: Step) -> str:
     return "answered"
 
 
+# --- stores --------------------------------------------------------------------------------------
+
+
+class Shelf(msgspec.Struct):
+    """Things to take, and how many changes were made to them."""
+
+    things: list[int] = []
+    changes: int = 0
+
+
+def first(shelf: Shelf) -> int | None:
+    """The first thing."""
+    return shelf.things[0] if len(shelf.things) else None
+
+
+def take(shelf: Shelf, thing: int) -> None:
+    """Take it away."""
+    shelf.things.remove(thing)
+    shelf.changes += 1
+
+
+@workflow
+async def stocks(step: Step) -> str:
+    """Puts three things on the shelf, and waits until they are gone."""
+    shelf = await step.store(Shelf, "w", initial=Shelf())
+    for i in range(3):
+
+        def put(found: Shelf, thing: int = i) -> None:
+            found.things.append(thing)
+            found.changes += 1
+
+        await shelf.update(put)
+        await step.run(note, f"stocked-{i}")
+    await shelf.when(lambda s: s.changes == 6)
+    return await step.run(note, "sold-out")
+
+
+@workflow
+async def fetches(step: Step) -> list[int]:
+    """Takes three things, one by one."""
+    shelf = await step.store(Shelf, "w", initial=Shelf())
+    found = []
+    for _ in range(3):
+        found.append(await shelf.take(first, take))
+        await step.run(note, f"fetched-{found[-1]}")
+    return found
+
+
 # --- decisions, ends, clean-up -------------------------------------------------------------------
 
 
