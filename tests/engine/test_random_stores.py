@@ -29,7 +29,7 @@ from yieldstar_cli.model import Entry, ExecutionRecord, StoreRecord
 from yieldstar_cli.testing import Bench, Killed
 
 LOUD = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
-#: Twice the commits that the busiest program here needs.
+#: More than any program here needs: beyond it, something commits without an end.
 COMMITS = 1_500
 
 
