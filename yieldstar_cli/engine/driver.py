@@ -340,10 +340,12 @@ class Driver(Ledger):
         for other in list(self._branches):
             self.cancel_branch(other)
         for open_handle in list(self.open.values()):
-            kept = isinstance(open_handle, ActionHandle) and open_handle in self.actions
+            goes_out = open_handle if isinstance(open_handle, ActionHandle) else None
+            kept = goes_out in self.actions
             self.withdraw(open_handle)
-            if kept and isinstance(open_handle, ActionHandle):
-                self.actions[open_handle] = None
+            if goes_out is not None and kept:
+                # A start or a send that was asked for goes out all the same (spec C7).
+                self.actions[goes_out] = None
         if self.fault is None and (error is None or faults.is_misuse(error)):
             # What a branch holds that is cut short here, it might have awaited yet.
             for name, site, maker in self.unawaited.values():
