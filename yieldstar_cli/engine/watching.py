@@ -41,7 +41,7 @@ def answer(ask: StoreAsk[Any], record: StoreRecord | None, limit: int) -> Ended:
         return _missing(ask.store)
     readings = Readings()
     try:
-        state = _state(ask.store, record)
+        state = state_of(record.state, ask.store)
         if ask.fn is None:
             found = {"instance": record.instance, "version": record.version, "state": record.state}
             return Ended(True, codec.encode(found))
@@ -71,7 +71,7 @@ def watch(handle: StoreWatch[Any], record: StoreRecord | None, limit: int) -> En
         return _missing(handle.store)
     readings = Readings()
     try:
-        found = handle.fn(view(_state(handle.store, record), readings))
+        found = handle.fn(view(state_of(record.state, handle.store), readings))
         matched = bool(found) if handle.kind is Kind.STORE_WHEN else found is not None
         if matched:
             return _matched(handle, record, plain(found), limit)
@@ -115,10 +115,6 @@ def _intent(
         state,
         result,
     )
-
-
-def _state(store: StoreRef, record: StoreRecord) -> Any:
-    return state_of(record.state, store)
 
 
 def _missing(store: StoreRef) -> Ended:
