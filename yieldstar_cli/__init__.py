@@ -12,6 +12,7 @@ from yieldstar_cli._version import __version__
 if TYPE_CHECKING:
     from yieldstar_cli.awaiting import ExecutionRef
     from yieldstar_cli.engine.authoring import Workflow, workflow
+    from yieldstar_cli.engine.effect_answers import EffectAnswer, not_found, settled, unknown
     from yieldstar_cli.engine.operations import BranchHandle, Handle
     from yieldstar_cli.engine.outside import ChildHandle, ExecutionHandle, ExecutionStatus
     from yieldstar_cli.engine.retry import RetryPolicy
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Cancelled,
         ChildCancelled,
         ChildFailed,
+        EffectMismatch,
         ExecutionAdmissionError,
         ExecutionCancelled,
         ExecutionFailed,
@@ -60,6 +62,8 @@ __all__ = [
     "ChildCancelled",
     "ChildFailed",
     "ChildHandle",
+    "EffectAnswer",
+    "EffectMismatch",
     "ExecutionAdmissionError",
     "ExecutionCancelled",
     "ExecutionFailed",
@@ -100,9 +104,12 @@ __all__ = [
     "WorkflowError",
     "YieldstarError",
     "__version__",
+    "not_found",
     "open_runtime",
     "plain",
+    "settled",
     "this_step",
+    "unknown",
     "workflow",
 ]
 
@@ -113,6 +120,7 @@ _HOMES = {
     "BranchHandle": "engine.operations",
     "ChildHandle": "engine.outside",
     "ExecutionHandle": "engine.outside",
+    "EffectAnswer": "engine.effect_answers",
     "ExecutionStatus": "engine.outside",
     "Handle": "engine.operations",
     "Message": "model",
@@ -123,9 +131,12 @@ _HOMES = {
     "Store": "engine.storing",
     "ThisStep": "engine.this_step",
     "Workflow": "engine.authoring",
+    "not_found": "engine.effect_answers",
     "open_runtime": "runtime",
     "plain": "engine.views",
+    "settled": "engine.effect_answers",
     "this_step": "engine.this_step",
+    "unknown": "engine.effect_answers",
     "workflow": "engine.authoring",
 }
 

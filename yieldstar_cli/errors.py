@@ -391,6 +391,10 @@ class InvalidState(WorkflowError):
     """A store's state does not fit its type, or cannot be stored; nothing was changed (S2)."""
 
 
+class EffectMismatch(WorkflowError):
+    """The effect ID stands for another operation, or for another input (spec F1)."""
+
+
 class InvalidMessage(WorkflowError):
     """A message did not fit the type that it was awaited as; it is consumed (spec M2)."""
 
@@ -441,6 +445,12 @@ class ParamsFault(CodeFault):
     """The recorded params no longer fit what the code declares (spec E4)."""
 
     code = "INVALID_PARAMS"
+
+
+class InvalidEffectAnswer(CodeFault):
+    """What `lookup` or `perform` of an effect returned says nothing that can be kept (F1)."""
+
+    code = "INVALID_EFFECT_ANSWER"
 
 
 class UndecodableRecord(CodeFault):

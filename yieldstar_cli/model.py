@@ -256,6 +256,8 @@ class Kind(StrEnum):
     STORE_DELETE = "store-delete"
     STORE_WHEN = "store-when"
     STORE_TAKE = "store-take"
+    #: An effect of the outside world that is looked up before it is done again (spec F1).
+    EFFECT = "effect"
     #: A step that runs after the function has ended.
     DEFER = "defer"
     #: The request to cancel this execution reached its function (spec C6).
@@ -348,6 +350,8 @@ class Wait:
     read: tuple[Reading, ...] = ()
     #: The instance that was read, or None where there was none.
     instance: str | None = None
+    #: The effect that another holds, and whose settlement or release is awaited (spec F1).
+    effect: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +454,113 @@ class ChangeStore:
     withdrawn: bool = False
 
 
-Action = Start | Send | WakeOther | CancelOther | OpenStore | ChangeStore
+@dataclass(frozen=True, slots=True)
+class HoldEffect:
+    """Ask for the right to look an effect up or to perform it; one at a time has it (spec F1).
+
+    An effect that is settled, or that is of another operation or input, ends it with an entry.
+    Otherwise there is none, and `Recorded.holds` says how it stands.
+    """
+
+    step_key: str
+    at: int
+    effect_id: str
+    operation: str
+    #: JSON text.
+    input: str
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SettleEffect:
+    """Keep an effect's result, for every execution. Its entry's value is the one that stands."""
+
+    step_key: str
+    at: int
+    effect_id: str
+    #: JSON text.
+    result: str
+    #: Of the try that brought it; for people.
+    started_at: int | None = None
+    attempt: int = 1
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LetGoEffect:
+    """Give the right to an effect back, unsettled: whoever is next looks it up. No entry."""
+
+    step_key: str
+    at: int
+    effect_id: str
+    withdrawn: bool = False
+
+
+Action = (
+    Start
+    | Send
+    | WakeOther
+    | CancelOther
+    | OpenStore
+    | ChangeStore
+    | HoldEffect
+    | SettleEffect
+    | LetGoEffect
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How an effect stands that a round asked for and that is not settled (spec F1)."""
+
+    step_key: str
+    #: "certain": nobody has ever tried it, and this delivery may; "uncertain": it may, and has
+    #: to look it up first; "busy": another has the right.
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectReport:
+    """What did not agree with an effect as it stands (spec F1)."""
+
+    at: int
+    execution_id: str
+    #: "mismatch": another operation or input asked for the same ID; "conflict": another result
+    #: came after the one that stands; "late": a result of a delivery that was over.
+    kind: str
+    operation: str | None
+    #: JSON texts.
+    input: str | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRecord:
+    """One effect, for all executions (spec F1)."""
+
+    effect_id: str
+    operation: str
+    #: JSON text.
+    input: str
+    #: "pending" or "settled".
+    status: str
+    #: JSON text, once it is settled.
+    result: str | None
+    begun_at: int
+    begun_by: str
+    settled_at: int | None
+    settled_by: str | None
+    #: The execution whose delivery has the right to try it now.
+    holder: str | None
+    reports: tuple[EffectReport, ...] = ()
+
+    @property
+    def disputed(self) -> bool:
+        """True where something did not agree: a mismatch, or another result."""
+        return any(
+            report.kind != "late" or (self.result is not None and report.result != self.result)
+            for report in self.reports
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,6 +630,8 @@ class Recorded:
     #: An open wait is ready, or a request to cancel is there: look before anything starts. A round
     #: that asked to suspend is then recorded without suspending (spec R10).
     ready: bool = False
+    #: How the effects stand that the round asked for, unless an entry says it.
+    holds: tuple[Hold, ...] = ()
     #: By this end others became due, or are to look again.
     stirred: bool = field(default=False, compare=False)
 

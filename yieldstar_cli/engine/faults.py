@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from yieldstar_cli import failures
 from yieldstar_cli.errors import (
     CodeFault,
     Diverged,
     ForeignAwait,
+    InvalidEffectAnswer,
     MisplacedCall,
     StepNotAwaited,
 )
@@ -71,6 +73,24 @@ def diverged(
         f"  code:     {code}\n"
         f"  remedy:   {remedy}",
         remedy=remedy,
+    )
+
+
+def no_answer(handle: DurableHandle[Any], value: object) -> CodeFault:
+    """A `lookup` that returned none of its three answers."""
+    return InvalidEffectAnswer(
+        f"lookup of effect {handle.label!r} at {at(handle.site)} returned"
+        f" {type(value).__name__}, not settled(result), not_found or unknown",
+        remedy="return settled(result), not_found or unknown",
+    )
+
+
+def unusable_result(handle: DurableHandle[Any], error: str) -> CodeFault:
+    """A result of an effect that cannot be stored: that it was done is known all the same."""
+    return InvalidEffectAnswer(
+        f"the result of effect {handle.label!r} at {at(handle.site)} cannot be kept:"
+        f" {failures.summarize(error)}",
+        remedy="return plain data of the annotated type; the effect is looked up, not done again",
     )
 
 

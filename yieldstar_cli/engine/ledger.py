@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from yieldstar_cli.engine.effects import EffectHandle
 from yieldstar_cli.engine.operations import BranchCancelled, DurableHandle, State
 from yieldstar_cli.engine.outside import ActionHandle, AskHandle, carried
 from yieldstar_cli.engine.store_handles import StoreChange, StoreWatch
@@ -18,7 +19,7 @@ ACTIONS_AT_ONCE = 1_000
 
 
 #: What the next commit may carry out.
-Doing = ActionHandle[Any] | StoreChange[Any] | StoreWatch[Any]
+Doing = ActionHandle[Any] | StoreChange[Any] | StoreWatch[Any] | EffectHandle[Any]
 
 
 class Ledger:
@@ -30,6 +31,7 @@ class Ledger:
         "actions",
         "asks",
         "carried",
+        "effects",
         "issued",
         "moment",
         "open",
@@ -51,6 +53,8 @@ class Ledger:
         self.performing: dict[DurableHandle[Any], None] = {}
         self.asks: dict[AskHandle[Any], None] = {}
         self.actions: dict[Doing, None] = {}
+        #: Effects that are open, or that this execution has the right to.
+        self.effects: dict[EffectHandle[Any], None] = {}
         #: What the commit under way carries of `actions`.
         self.carried: list[Doing] = []
         #: What has begun or ceased to be awaited since somebody took note.
@@ -87,6 +91,8 @@ class Ledger:
             self.performing[handle] = None
             if handle.work.tag is not None:
                 self.touched[handle] = None
+            if isinstance(handle, EffectHandle):
+                self.effects[handle] = None
         elif isinstance(handle, AskHandle):
             self.asks[handle] = None
         elif isinstance(handle, ActionHandle):
@@ -124,6 +130,8 @@ class Ledger:
         """After a commit: what met another version of its store is computed anew (spec S2)."""
         taken, self.carried = self.carried, []
         for handle in taken:
+            if isinstance(handle, EffectHandle):
+                handle.intent = None
             if handle.state is not State.OPEN:
                 continue
             if isinstance(handle, StoreChange):
@@ -138,6 +146,10 @@ class Ledger:
         self.close(handle)
         if isinstance(handle, ActionHandle | StoreChange | StoreWatch):
             self.actions.pop(handle, None)
+        elif isinstance(handle, EffectHandle) and handle.intent is handle.hold:
+            # Not asked for any more. What was done, or may have been, is told all the same.
+            self.actions.pop(handle, None)
+            handle.intent = None
         handle.settle(None, BranchCancelled("the operation was cancelled"), State.WITHDRAWN)
 
     def close(self, handle: DurableHandle[Any]) -> None:

@@ -23,9 +23,12 @@ from yieldstar_cli.model import (
     Action,
     CancelOther,
     ChangeStore,
+    HoldEffect,
     Kind,
+    LetGoEffect,
     OpenStore,
     Send,
+    SettleEffect,
     Start,
     WakeOther,
 )
@@ -222,7 +225,7 @@ def carried(intent: Action, key: str, at: int, *, withdrawn: bool) -> Action:
             return WakeOther(key, at, intent.execution_id, withdrawn)
         case CancelOther():
             return CancelOther(key, at, intent.execution_id, intent.reason, withdrawn)
-        case OpenStore() | ChangeStore():
+        case OpenStore() | ChangeStore() | HoldEffect() | SettleEffect() | LetGoEffect():
             return replace(intent, step_key=key, at=at, withdrawn=withdrawn)
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from yieldstar_cli import clock, ids
 from yieldstar_cli.engine import naming
 from yieldstar_cli.engine.children import Children, fitted
+from yieldstar_cli.engine.effects import Effecting
 from yieldstar_cli.engine.messaging import Messaging
 from yieldstar_cli.engine.operations import (
     DurableHandle,
@@ -38,7 +39,7 @@ P = ParamSpec("P")
 H = TypeVar("H", bound=Handle[Any])
 
 
-class Step(Children, Messaging, Storing):
+class Step(Children, Messaging, Storing, Effecting):
     """The only door to the durable world (spec R1). Made by the worker, one per execution."""
 
     __slots__ = ()

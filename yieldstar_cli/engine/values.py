@@ -19,6 +19,7 @@ from yieldstar_cli.engine.store_handles import Snapshot, StoreAsk, StoreChange, 
 from yieldstar_cli.errors import (
     ChildCancelled,
     ChildFailed,
+    EffectMismatch,
     ExecutionIdConflict,
     InvalidExecutionEvent,
     InvalidMessage,
@@ -86,7 +87,9 @@ def revive(
     try:
         if entry.ok:
             return _value(handle, entry), None
-        if isinstance(handle, ActionHandle | StoreChange | StoreWatch):
+        if handle.kind is Kind.EFFECT or isinstance(
+            handle, ActionHandle | StoreChange | StoreWatch
+        ):
             told = refused(entry.value)
             if told is not None:
                 return None, told
@@ -243,7 +246,7 @@ def begun(entry: Entry) -> tuple[str, int]:
 
 
 def refused(text: str) -> Exception | None:
-    """Why a child was not admitted, a message not sent, a store not changed (C3, M1, S2).
+    """Why a child was not admitted, a message not sent, a store not changed, an effect not begun.
 
     None for an error that a function raised.
     """
@@ -260,6 +263,8 @@ def refused(text: str) -> Exception | None:
             return StoreChanged(message)
         case InvalidStore.code:
             return InvalidState(message)
+        case "EFFECT_MISMATCH":
+            return EffectMismatch(message)
         case InvalidMessageEvent.code:
             return InvalidMessageEvent(message)
     place, _, reason = message.partition(": ")

@@ -19,6 +19,7 @@ from yieldstar_cli.model import (
     CancelAnswer,
     Claimed,
     Delivery,
+    EffectRecord,
     Entry,
     ExecutionRecord,
     Incarnation,
@@ -398,6 +399,28 @@ class Stores(Protocol):
         ...
 
 
+class Effects(Protocol):
+    """Effects of the outside world: one ID is one operation for all executions (spec F1).
+
+    They are held, settled and let go by the actions of a delivery's round.
+    """
+
+    def get(self, effect_id: str) -> EffectRecord | None:
+        """One effect with what did not agree with it; None where there is none."""
+        ...
+
+    def find(self, *, disputed: bool = False, limit: int | None = None) -> list[EffectRecord]:
+        """Effects, the latest first; with `disputed` only those something did not agree with."""
+        ...
+
+    def late(self, effect_id: str, execution_id: str, result: str) -> None:
+        """Keep a result, JSON text, that came from a delivery which was over by then.
+
+        It changes nothing; where it differs from the one that stands, both are shown.
+        """
+        ...
+
+
 class Family(Protocol):
     """Who started whom, and what an execution was before (spec C2, C7). Never writes."""
 
@@ -503,6 +526,8 @@ class Storage(Protocol):
     @property
     def stores(self) -> Stores: ...
     @property
+    def effects(self) -> Effects: ...
+    @property
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
@@ -548,6 +573,7 @@ class Writer(Protocol):
 __all__ = [
     "Catalog",
     "Deliveries",
+    "Effects",
     "Executions",
     "Family",
     "Inbox",

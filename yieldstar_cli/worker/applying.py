@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from yieldstar_cli import clock, codec, failures
 from yieldstar_cli.engine import attempts, faults, values, watching
 from yieldstar_cli.engine.attempts import StepEnd
+from yieldstar_cli.engine.effects import EffectHandle
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.engine.outside import AskHandle, MessageHandle
 from yieldstar_cli.engine.store_handles import StoreAsk, StoreChange, StoreWatch
 from yieldstar_cli.errors import CodeFault, StepTimeout
 from yieldstar_cli.model import Attempt, Entry, Kind, Look, StoreRecord
+from yieldstar_cli.worker.effects import Came
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
+    from yieldstar_cli.worker.effects import Effects
     from yieldstar_cli.worker.looks import Looks
     from yieldstar_cli.worker.tries import Tries
     from yieldstar_cli.worker.waiting import Waiting
@@ -57,6 +60,7 @@ class Applying:
         waiting: Waiting,
         tries: Tries,
         looks: Looks,
+        effects: Effects,
         *,
         max_value: int,
         said: Callable[[Handle, int, StepEnd, int | None], None],
@@ -65,6 +69,7 @@ class Applying:
         self._waiting = waiting
         self._tries = tries
         self._looks = looks
+        self._effects = effects
         self._max_value = max_value
         self._said = said
         self._attempts: list[Attempt] = []
@@ -335,6 +340,9 @@ class Applying:
             return
         work = handle.work
         assert work is not None, "only steps and polls end"
+        if isinstance(handle, EffectHandle):
+            self._apply_effect_end(handle, end, how, attempt)
+            return
         verdict = attempts.judge(self._driver, handle, end, self._now)
         if handle.state is State.OPEN and isinstance(verdict, attempts.Again):
             self._apply_failed(handle, end, how, attempt, verdict.at)
@@ -347,6 +355,22 @@ class Applying:
             ok, text = values.encode_result(end.value, work.result_type, place, self._max_value)
         self._apply(handle, ok, text, end.started_at, attempt)
         self._said(handle, attempt, end, None)
+
+    def _apply_effect_end(
+        self, handle: EffectHandle[Any], end: StepEnd, how: str, attempt: int
+    ) -> None:
+        match self._effects.ended(handle, end, attempt):
+            case Came.TO_NOTHING if handle.state is State.OPEN:
+                again_at = self._now + handle.retry_in_ms
+                self._apply_failed(handle, end, how, attempt, again_at)
+            case Came.TO_AN_END:
+                assert end.error is not None, "it says why"
+                self._apply(
+                    handle, False, failures.encode_error(end.error), end.started_at, attempt
+                )
+                self._said(handle, attempt, end, None)
+            case _:
+                self._said(handle, attempt, end, None)
 
     def _apply_failed(
         self, handle: Handle, end: StepEnd, how: str, attempt: int, again_at: int

@@ -6,14 +6,17 @@ steps that it led to start. One commit is under way at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
 from yieldstar_cli.engine import values
+from yieldstar_cli.engine.effects import EffectHandle, Standing
 from yieldstar_cli.engine.ledger import ACTIONS_AT_ONCE
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import Cancelled, StaleDelivery
 from yieldstar_cli.model import (
+    Action,
     CancelledOutcome,
     Claimed,
     Completed,
@@ -24,9 +27,11 @@ from yieldstar_cli.model import (
     Outcome,
     Recorded,
     Round,
+    SettleEffect,
     Suspended,
 )
 from yieldstar_cli.worker.applying import Applying, Taken
+from yieldstar_cli.worker.effects import Effects
 from yieldstar_cli.worker.looks import Looks
 from yieldstar_cli.worker.ports import Cancellable, Event, StepEnd
 from yieldstar_cli.worker.tries import Tries
@@ -121,13 +126,16 @@ class Carrier:
             claimed.delivery,
             ended=lambda: host.schedule(self),
             say=self._say,
+            late=self._ended_late,
         )
         self._looks = Looks(deliveries, claimed.delivery, driver, waiting)
+        self._effects = Effects(driver, waiting, self._tries, max_value=host.max_value)
         self._applying = Applying(
             driver,
             waiting,
             self._tries,
             self._looks,
+            self._effects,
             max_value=host.max_value,
             said=self._say_attempt,
         )
@@ -150,6 +158,7 @@ class Carrier:
 
     def begin(self) -> None:
         """The driver has replayed: take up recorded tries, look, go on."""
+        self._effects.begin()
         for retry in self.claimed.retries:
             handle = self.driver.issued.get((retry.kind, retry.step_key))
             if handle is not None and handle.state is State.OPEN:
@@ -186,10 +195,14 @@ class Carrier:
         self._apply(now)
         driver = self.driver
         driver.let_go()
+        if driver.effects and not self._leaving and self._looks.cancel is None:
+            self._effects.ask(now)
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
             release = not self._tries.running
+        elif driver.finished and self._effects.running:
+            pass  # what it comes to is kept, for whoever asks for the same effect
         elif driver.finished:
             # What went out at the end and is too much for one commit goes ahead of it.
             outcome = self._terminal() if len(driver.actions) <= ACTIONS_AT_ONCE else None
@@ -207,6 +220,8 @@ class Carrier:
                     outcome = Suspended(moment)
                 # Else what was applied led to a wait that is ready: another round (R10).
         self._tries.stop_withdrawn()
+        if driver.effects and driver.fault is None:
+            self._effects.let_go()
         changes = self._round(now, outcome)
         if release:
             self._release(changes)
@@ -221,6 +236,7 @@ class Carrier:
         try:
             if self._looks.stale and not self.host.stopping:
                 self._looks.refresh()
+                self._effects.ask_again()
             self._applying.apply_ready(now, outside=not self._leaving)
             if self._looks.cancel is not None and self._cancellable:
                 if not self.driver.closing:
@@ -324,6 +340,8 @@ class Carrier:
         if self.over:
             return
         if error is not None or recorded is None:
+            if isinstance(error, StaleDelivery):
+                self._keep_late(changes.actions)
             self._lost(error or RuntimeError("the writer gave no answer"))
             return
         self.recorded = self.recorded or bool(changes.entries or changes.attempts)
@@ -339,13 +357,15 @@ class Carrier:
         if recorded.ready:
             self._looks.stale = True
             self._pressed = self._leaving and changes.outcome is not None
+        if recorded.holds:
+            self._effects.told(recorded.holds)
         if recorded.entries:
             self._feed(recorded.entries)
         if self.driver.carried:
             self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
         more = recorded.ready or self._looks.asked or self._applying.more
-        if recorded.entries or more or self._due():
+        if recorded.entries or recorded.holds or more or self._due():
             self.pump()
         else:
             self._go_on()
@@ -368,6 +388,9 @@ class Carrier:
         driver = self.driver
         if driver.fault is None and not self._leaving:
             for handle in self._startable(now):
+                if isinstance(handle, EffectHandle) and handle.standing is not Standing.HELD:
+                    self.host.schedule(self)  # its pause has just ended: the next round asks
+                    continue
                 self._tries.start(handle, now)
                 self.waiting.touch(handle)
         if self._tries.waiting or (driver.actions and driver.fault is None):
@@ -443,6 +466,25 @@ class Carrier:
                 text = outcome.reason or ""
             self._say(_SAID[type(outcome)], took_ms=took, due_at=due, text=text)
         self.host.ended(self, None if lost else outcome)
+
+    def _ended_late(self, handle: DurableHandle[Any], end: StepEnd) -> None:
+        """An effect was done by a delivery that is over: what it came to is told to people."""
+        settled = self._effects.late(handle, end)
+        if settled is not None:
+            self._keep_late((settled,))
+
+    def _keep_late(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, SettleEffect):
+                self._submit_late(action)
+
+    def _submit_late(self, settled: SettleEffect) -> None:
+        self.host.writer.submit(
+            lambda storage: storage.effects.late(
+                settled.effect_id, self.execution_id, settled.result
+            ),
+            lambda _, error: None if error is None else self._say("refused", text=str(error)),
+        )
 
     def abandon(self) -> None:
         """The lease is lost or the process stops: record nothing more."""

@@ -42,7 +42,8 @@ class _NotHandedOver:
 class Tries:
     """Attempts of a delivery's steps and polls. A handle in it must not be started again.
 
-    `ended` is called whenever something waits to be taken; `say` tells people.
+    `ended` is called whenever something waits to be taken; `say` tells people; `late` hears of
+    what ended after `close`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Tries:
         *,
         ended: Callable[[], None],
         say: Callable[..., None],
+        late: Callable[[Handle, StepEnd], None],
     ) -> None:
         self._loop = loop
         self._performers = performers
@@ -61,6 +63,7 @@ class Tries:
         self._delivery = delivery
         self._tell_ended = ended
         self._say = say
+        self._late = late
         self._running: dict[Handle, _Running] = {}
         #: Ends that are not applied yet.
         self._ended: dict[Handle, tuple[StepEnd, str]] = {}
@@ -186,6 +189,7 @@ class Tries:
         del self._running[handle]
         if self._closed:
             self._say("dropped", step_key=handle.key, attempt=running.attempt)
+            self._late(handle, end)
             if self._when_quiet is not None and not self._running:
                 callback, self._when_quiet = self._when_quiet, None
                 callback()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
+from yieldstar_cli.engine.effects import EffectHandle, Standing
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.engine.outside import ExecutionHandle, MessageHandle
 from yieldstar_cli.engine.store_handles import StoreWatch
@@ -179,7 +180,10 @@ class Waiting:
         return [
             handle
             for handle in self._driver.performing
-            if handle not in tries and not _pauses(handle, now) and _allowed(handle, tags)
+            if handle not in tries
+            and not _pauses(handle, now)
+            and _allowed(handle, tags)
+            and not (isinstance(handle, EffectHandle) and handle.waits)
         ]
 
     def needs(self, tries: Tries, now: int, tags: Set[str]) -> tuple[str, ...]:
@@ -255,6 +259,8 @@ def _row(handle: Handle, tries: Tries, now: int, tags: Set[str]) -> Wait | None:
     if handle.work is not None:
         if handle in tries:
             return None
+        if isinstance(handle, EffectHandle) and handle.standing is Standing.BUSY:
+            return _wait(handle, None, "waiting", handle.attempts + 1)
         if _pauses(handle, now) or (handle.retry_at is not None and _allowed(handle, tags)):
             return _wait(handle, handle.retry_at, "retrying", handle.attempts + 1)
         if not _allowed(handle, tags):
@@ -285,4 +291,7 @@ def _wait(handle: Handle, due_at: int | None, state: str, attempt: int) -> Wait:
         store=handle.store.key if isinstance(handle, StoreWatch) else None,
         read=handle.readings if isinstance(handle, StoreWatch) else (),
         instance=handle.instance if isinstance(handle, StoreWatch) else None,
+        effect=handle.effect_id
+        if state == "waiting" and isinstance(handle, EffectHandle)
+        else None,
     )

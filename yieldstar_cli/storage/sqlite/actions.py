@@ -1,9 +1,10 @@
-"""What a delivery does to other executions and to stores, each with its entry (C3, C4, M1, S3)."""
+"""What a delivery does to executions, stores and effects, with its entry (C3, C4, M1, S3, F1)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from yieldstar_cli.errors import (
     ExecutionIdConflict,
@@ -20,15 +21,20 @@ from yieldstar_cli.model import (
     CancelOther,
     ChangeStore,
     Entry,
+    Hold,
+    HoldEffect,
     Kind,
+    LetGoEffect,
     OpenStore,
     Send,
+    SettleEffect,
     Start,
     WakeOther,
 )
 from yieldstar_cli.storage.sqlite import admission
 from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.effects import SqliteEffects
 from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
 from yieldstar_cli.storage.sqlite.stores import SqliteStores
 from yieldstar_cli.storage.sqlite.texts import plain
@@ -56,6 +62,16 @@ RETURNING n
 """
 
 
+class Done(NamedTuple):
+    """What a round's actions came to."""
+
+    entries: tuple[Entry, ...]
+    #: How the effects stand that were asked for, where no entry says it.
+    holds: tuple[Hold, ...]
+    #: A store is at another version than its change was computed from: that is computed anew.
+    again: bool
+
+
 class Actions:
     """Performs the actions of a round, inside the transaction under way."""
 
@@ -65,6 +81,7 @@ class Actions:
         consequences: Consequences,
         inbox: SqliteInbox,
         stores: SqliteStores,
+        effects: SqliteEffects,
         *,
         chance: Chance,
     ) -> None:
@@ -72,25 +89,43 @@ class Actions:
         self._consequences = consequences
         self._inbox = inbox
         self._stores = stores
+        self._effects = effects
         self._chance = chance
 
     def perform(
-        self, number: int, position: int, actions: Sequence[Action], now: int
-    ) -> tuple[Entry, ...]:
+        self, number: int, token: int, position: int, actions: Sequence[Action], now: int
+    ) -> Done:
         """Do all of `actions` for execution `number`; their entries stand from `position` on.
 
         A change of a store that meets another version is not made and has no entry, unless that
-        is how it is to fail (S2).
+        is how it is to fail (S2); nor has an effect that is not settled (F1).
         """
         entries: list[Entry] = []
+        holds: list[Hold] = []
+        again = False
         for action in actions:
-            entry = self._perform(number, position + len(entries), action, now)
-            if entry is not None:
+            if isinstance(action, LetGoEffect):
+                self._effects.let_go(number, action.step_key, action.effect_id, now)
+                continue
+            if isinstance(action, HoldEffect):
+                held = self._effects.hold(number, token, action, now)
+                if isinstance(held, Hold):
+                    holds.append(held)
+                    continue
+                entry: Entry | None = _effect(action, position + len(entries), *held)
+            else:
+                entry = self._perform(number, position + len(entries), action, now)
+            if entry is None:
+                again = True
+            else:
                 entries.append(entry)
-        return tuple(entries)
+        return Done(tuple(entries), tuple(holds), again)
 
     def _perform(self, number: int, position: int, action: Action, now: int) -> Entry | None:
         match action:
+            case SettleEffect():
+                result = self._effects.settle(number, action, now)
+                return _effect(action, position, True, result)
             case Start():
                 kind, (ok, value) = Kind.START, self._start(number, action, now)
                 label = action.execution_id
@@ -112,6 +147,8 @@ class Actions:
                     return None
                 kind, (ok, value) = Kind(action.kind), changed
                 label = f"{action.name} {action.store_id}"
+            case HoldEffect() | LetGoEffect():
+                raise AssertionError("done by perform")
         return Entry(
             position=position,
             kind=kind,
@@ -207,6 +244,23 @@ class Actions:
             return self._consequences.find(admission.checked_id(execution_id))
         except InvalidExecutionEvent:
             return None
+
+
+def _effect(action: HoldEffect | SettleEffect, position: int, ok: bool, value: str) -> Entry:
+    """The entry of an effect's end: its result, or why it is refused."""
+    tried = (action.started_at, action.attempt) if isinstance(action, SettleEffect) else (None, 1)
+    return Entry(
+        position=position,
+        kind=Kind.EFFECT,
+        step_key=action.step_key,
+        ok=ok,
+        value=value,
+        at=action.at,
+        started_at=tried[0],
+        attempt=tried[1],
+        label=plain(action.effect_id),
+        withdrawn=action.withdrawn,
+    )
 
 
 def _refusal(error: YieldstarError) -> str:

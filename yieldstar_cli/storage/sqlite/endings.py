@@ -15,9 +15,10 @@ from yieldstar_cli.model import (
     Recorded,
     Round,
     Suspended,
+    Wait,
 )
 from yieldstar_cli.storage.sqlite import records, tokens
-from yieldstar_cli.storage.sqlite.actions import Actions
+from yieldstar_cli.storage.sqlite.actions import Actions, Done
 from yieldstar_cli.storage.sqlite.consequences import Consequences, Ended
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
@@ -108,6 +109,8 @@ CONTINUE = joined(
 TELL_AGAIN = "UPDATE executions SET cancel_told = 0 WHERE n = :n"
 OPEN = joined("SELECT operations, incarnation FROM executions", _LIVE)
 
+_NOTHING = Done((), (), again=False)
+
 
 class Endings:
     """Rounds and acknowledgements of a live delivery, inside the transaction under way."""
@@ -150,17 +153,17 @@ class Endings:
         if row is None:
             return tokens.told_again(self._db, delivery, changes)
         operations, incarnation = row
-        entries = self._write(bindings, incarnation, operations, changes)
-        if len(entries) < len(changes.actions):
+        entries, holds, again = self._write(bindings, incarnation, operations, changes)
+        if again:
             # A store is at another version than its change was computed from: this goes on, or
             # ends, once that is computed anew (S2).
             self._db.rows(RECORD, bindings)
-            return Recorded(None, entries, ready=True)
+            return Recorded(None, entries, ready=True, holds=holds)
         match changes.outcome:
             case None:
                 self._db.rows(RECORD, bindings)
                 ready = self._looks.ready(number, told=changes.told).anything
-                return Recorded(None, entries, ready)
+                return Recorded(None, entries, ready, holds)
             case Suspended(due_at):
                 return self._suspend(changes, bindings, entries, due_at, must_end=must_end)
             case Continued() as continued:
@@ -187,7 +190,7 @@ class Endings:
         operations, incarnation, stirred = row
         self._write(bindings, incarnation, operations - bindings["entries"], changes)
         # Otherwise nothing has become ready since the last look: an event raises `nudged`.
-        if stirred or any(w.queue or w.target or w.store for w in changes.waits):
+        if stirred or any(_outside(wait) for wait in changes.waits):
             ready = self._looks.ready(bindings["n"], told=changes.told).anything
             return Recorded(None, ready=ready)
         return Recorded(None)
@@ -261,7 +264,7 @@ class Endings:
 
     def _write(
         self, bindings: dict[str, Any], incarnation: int, first: int, changes: Round
-    ) -> tuple[Entry, ...]:
+    ) -> Done:
         """Everything but the record itself; `first` is the position of the first entry."""
         number, now = bindings["n"], bindings["now"]
         if changes.entries:
@@ -273,16 +276,22 @@ class Endings:
             self._waits.end(number, changes.unwait)
         if changes.consumed or changes.invalid:
             self._inbox.take(number, changes.consumed, changes.invalid, now)
-        entries: tuple[Entry, ...] = ()
+        done = _NOTHING
         if changes.actions:
             position = first + len(changes.entries)
-            entries = self._actions.perform(number, position, changes.actions, now)
-            self._history.add_entries(number, incarnation, entries)
-            bindings |= _counted(changes, entries)
+            token = bindings["token"]
+            done = self._actions.perform(number, token, position, changes.actions, now)
+            self._history.add_entries(number, incarnation, done.entries)
+            bindings |= _counted(changes, done.entries)
         if changes.waits:
             # After the actions: a child that is awaited has been admitted by then.
             self._waits.put(number, changes.waits, now)
-        return entries
+        return done
+
+
+def _outside(wait: Wait) -> bool:
+    """True for what others bring: it may be ready already."""
+    return bool(wait.queue or wait.target or wait.store or wait.effect)
 
 
 def _counted(changes: Round, made: Sequence[Entry]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from yieldstar_cli.model import LostDelivery
 from yieldstar_cli.storage.sqlite.database import Database
 
@@ -30,6 +32,8 @@ class LostDeliveries:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        #: Called with the number of an execution whose delivery ended so.
+        self.then: Callable[[int], None] | None = None
 
     def add(
         self, number: int, token: int, worker: str | None, started_at: int, ended_at: int, how: str
@@ -46,6 +50,8 @@ class LostDeliveries:
         }
         self._db.rows(ADD, bindings)
         self._db.rows(FORGET_OLD, bindings)
+        if self.then is not None:
+            self.then(number)
 
     def of(self, number: int) -> list[LostDelivery]:
         """Those of one execution, oldest first."""

@@ -16,6 +16,7 @@ from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS, Durability,
 from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+from yieldstar_cli.storage.sqlite.effects import SqliteEffects
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
 from yieldstar_cli.storage.sqlite.family import SqliteFamily
@@ -75,8 +76,12 @@ class SqliteStorage:
         self.stores = SqliteStores(
             self.db, waits, consequences, clock=clock, chance=chance, max_value=max_value
         )
+        self.effects = SqliteEffects(self.db, waits, consequences, clock=clock)
+        lost.then = self.effects.free
         looks = Looks(self.db, waits, self.inbox, self.stores)
-        actions = Actions(self.db, consequences, self.inbox, self.stores, chance=chance)
+        actions = Actions(
+            self.db, consequences, self.inbox, self.stores, self.effects, chance=chance
+        )
         endings = Endings(
             self.db, history, waits, actions, consequences, self.inbox, looks, clock=clock
         )

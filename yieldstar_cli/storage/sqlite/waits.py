@@ -12,18 +12,19 @@ from yieldstar_cli.storage.sqlite.readings import State
 
 WAITS = """
 SELECT kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag,
-       store_name, store_id, store_read, store_instance
+       store_name, store_id, store_read, store_instance, effect
   FROM waits
  WHERE n = :n
  ORDER BY position, kind, step_key
 """
 # What was ready before stays ready since then: an awaited execution that is missing has no moment
-# of its own. A wait for a store is compared anew each time; what marked it before is read by now.
+# of its own. A wait for a store or an effect is compared anew each time; what marked it before is
+# known by now.
 PUT = """
 INSERT INTO waits (n, kind, step_key, label, since_at, due_at, state, attempt, position, queue,
                    target, tag, target_n, ready_at, store_name, store_id, store_read,
-                   store_instance)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   store_instance, effect)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (n, kind, step_key) DO UPDATE
    SET label          = excluded.label,
        since_at       = excluded.since_at,
@@ -41,7 +42,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        store_name     = excluded.store_name,
        store_id       = excluded.store_id,
        store_read     = excluded.store_read,
-       store_instance = excluded.store_instance
+       store_instance = excluded.store_instance,
+       effect         = excluded.effect
 """
 # A terminal record never changes, so `updated_at` is the moment of its end.
 TARGET = """
@@ -65,6 +67,20 @@ SELECT n, kind, step_key, store_instance, store_read
   FROM waits INDEXED BY waits_stores
  WHERE store_name = :name AND store_id = :store_id AND ready_at IS NULL
 """
+# Nobody tries it now, or it is settled: whoever waits for it is to ask again.
+FREE_EFFECT = """
+SELECT 1
+  FROM effects AS f
+  LEFT JOIN executions AS e ON e.n = f.holder
+ WHERE f.effect_id = :effect_id
+   AND (e.claimed_by IS NULL OR e.token <> f.holder_token)
+"""
+MARK_EFFECT = """
+UPDATE waits
+   SET ready_at = :at
+ WHERE effect = :effect_id AND ready_at IS NULL
+RETURNING n
+"""
 MARK_ONE = "UPDATE waits SET ready_at = ? WHERE n = ? AND kind = ? AND step_key = ?"
 # Only what is ready is read, however much is open.
 ENDED = """
@@ -86,7 +102,7 @@ class Waits:
         """Add open operations, or replace them; the others stay untouched.
 
         Ready at once is one that awaits an execution which has ended, or which does not exist,
-        and one whose store is not as it was read (S4).
+        one whose store is not as it was read (S4), and one whose effect nobody tries (F1).
         """
         states: dict[tuple[str, str], State] = {}
         self._db.run_many(PUT, [self._row(number, wait, now, states) for wait in waits])
@@ -105,6 +121,8 @@ class Waits:
             if states[wait.store].differs(wait.instance, wait.read):
                 ready_at = now
             store = (*wait.store, readings.stored(wait.read), wait.instance)
+        if wait.effect is not None and self._db.row(FREE_EFFECT, {"effect_id": wait.effect}):
+            ready_at = now
         return (
             number,
             wait.kind,
@@ -121,6 +139,7 @@ class Waits:
             target_n,
             ready_at,
             *store,
+            wait.effect,
         )
 
     def _state(self, name: str, store_id: str) -> State:
@@ -138,6 +157,11 @@ class Waits:
     def mark(self, target_n: int, at: int) -> list[int]:
         """Every wait for this execution is ready; answers the numbers of those who wait."""
         rows = self._db.rows(MARK, {"target_n": target_n, "at": at})
+        return sorted({number for (number,) in rows})
+
+    def mark_effect(self, effect_id: str, at: int) -> list[int]:
+        """Every wait for this effect is ready; answers the numbers of those who wait (F1)."""
+        rows = self._db.rows(MARK_EFFECT, {"effect_id": effect_id, "at": at})
         return sorted({number for (number,) in rows})
 
     def mark_store(self, name: str, store_id: str, state: State, at: int) -> list[int]:
@@ -171,8 +195,8 @@ class Waits:
 
 def _wait(row: Row) -> Wait:
     wait = Wait(*row[:11])
-    name, store_id, read, instance = row[11:]
+    name, store_id, read, instance, effect = row[11:]
     if name is None:
-        return wait
+        return wait if effect is None else replace(wait, effect=effect)
     # Readings that no longer read are told as none: the next write marks the wait.
     return replace(wait, store=(name, store_id), read=readings.told(read) or (), instance=instance)
