@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.effort import rounds
+from tests.effort import rounds, torturing
 from tests.storage.actor import COUNTER
 from tests.storage.kit import admit, claim_one
 from tests.storage.test_processes import NOW, Actor, actors, race
@@ -16,6 +16,8 @@ from tests.storage.test_stores import STOCK, waiting_for
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.model import Round, Suspended
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+
+INTERLEAVINGS = 100_000 if torturing() else 500
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_a_registration_that_races_a_write_misses_none(
     writer = Actor("write_when_told", db_path, json.dumps([0, 900, 20, 4000, 300, 9000]))
     try:
         writer.go()
-        for n in range(1, rounds(500) + 1):
+        for n in range(1, INTERLEAVINGS + 1):
             writer.stdin.write(f"{n}\n")
             writer.stdin.flush()
             for _ in range(dice.choice((0, 500, 2_000, 8_000, 30_000))):
