@@ -92,6 +92,8 @@ _LAPSED = """
    AND paused IS NULL
 """
 _ONLY = "AND (:only IS NULL OR execution_id = :only)"
+# Who was ended by others claims nothing more: nobody would ever take it back.
+ENDED = "SELECT 1 FROM workers WHERE n = :worker AND stopped_at IS NOT NULL"
 ANY_LAPSED = joined("SELECT 1", _LAPSED, "LIMIT 1")
 LAPSED = joined(
     "SELECT min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)) AS at, n",
@@ -186,6 +188,8 @@ class Claims:
     ) -> list[ClaimRow]:
         """Claim at most `limit`, oldest due first. `suspects` None asks for all alike."""
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
+        if worker and self._db.row(ENDED, {"worker": worker}):
+            return []
         if self._db.row(ANY_LAPSED, narrow) is not None:
             rows = self._take_with_lapsed(narrow)
         elif only is not None:
@@ -210,6 +214,8 @@ class Claims:
     ) -> Iterator[tuple[int, Callable[[], ClaimRow]]]:
         """As `take`, one by one: the number of each execution, and the call that claims it."""
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
+        if worker and self._db.row(ENDED, {"worker": worker}):
+            return
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
 

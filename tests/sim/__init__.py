@@ -1,0 +1,1 @@
+"""The simulator: workers, clients and a disk, one step at a time, from one seed."""
