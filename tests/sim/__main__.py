@@ -1,35 +1,50 @@
-"""Runs one seed, or looks for one that fails: `python -m tests.sim 7`, `python -m tests.sim 0 500`."""
+"""Runs seeds and makes what fails short: `python -m tests.sim 7`, `python -m tests.sim 0 500`."""
 
 from __future__ import annotations
 
 import sys
-import tempfile
-import time
 import traceback
+from collections.abc import Sequence
 
-from tests.sim.world import moves_of, run
+from tests.sim.runs import LENGTH, Failure, play
+from tests.sim.shrink import shrunk
+from tests.sim.world import Move, moves_of
 
 
-def main() -> int:
-    """The first failing seed, or none."""
-    first = int(sys.argv[1])
-    last = int(sys.argv[2]) if len(sys.argv) > 2 else first + 1
-    began = time.monotonic()
+def main(argv: Sequence[str]) -> int:
+    """How many seeds failed."""
+    first = int(argv[0])
+    last = int(argv[1]) if len(argv) > 1 else first + 1
     failed = 0
     for seed in range(first, last):
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-            try:
-                trace, _ = run(seed, moves_of(seed, 300), folder)
-                if last - first == 1:
-                    print(trace)
-            except Exception:
-                failed += 1
-                print(f"seed {seed}")
-                traceback.print_exc(limit=-6)
-                if failed > 5:
-                    break
-    print(f"{last - first} seeds, {failed} failed, {time.monotonic() - began:.1f} s")
-    return failed
+        moves = moves_of(seed, LENGTH)
+        try:
+            trace = play(seed, moves)
+        except Failure as failure:
+            failed += 1
+            _tell(seed, moves, failure)
+        else:
+            if last - first == 1:
+                print(trace)
+    print(f"{last - first} seeds, {failed} failed")
+    return min(failed, 100)
 
 
-sys.exit(main())
+def _tell(seed: int, moves: Sequence[Move], failure: Failure) -> None:
+    traceback.print_exception(failure.__cause__, limit=-5)
+    print(failure)
+
+    def fails(shorter: Sequence[Move]) -> bool:
+        try:
+            play(seed, shorter)
+        except Failure as other:
+            return type(other.__cause__) is type(failure.__cause__)
+        return False
+
+    print(f"seed {seed}, in short:")
+    for move in shrunk(moves, fails):
+        print("   ", move)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -213,7 +213,7 @@ async def reader(step: Step, n: int, total: int = 0) -> int:
         if value < 0:
             return total
         total += value
-    await step.continue_as({"n": n, "total": total})
+    return await step.continue_as({"n": n, "total": total})
 
 
 @workflow
