@@ -12,9 +12,11 @@ from tests.sim.world import Move, moves_of
 
 
 def main(argv: Sequence[str]) -> int:
-    """How many seeds failed."""
-    first = int(argv[0])
-    last = int(argv[1]) if len(argv) > 1 else first + 1
+    """How many seeds failed; with `--quick` the first one ends it, and is not made short."""
+    quick = "--quick" in argv
+    seeds = [int(word) for word in argv if not word.startswith("--")]
+    first = seeds[0]
+    last = seeds[1] if len(seeds) > 1 else first + 1
     failed = 0
     for seed in range(first, last):
         moves = moves_of(seed, LENGTH)
@@ -22,6 +24,8 @@ def main(argv: Sequence[str]) -> int:
             trace = play(seed, moves)
         except Failure as failure:
             failed += 1
+            if quick:
+                break
             _tell(seed, moves, failure)
         else:
             if last - first == 1:

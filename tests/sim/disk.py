@@ -15,6 +15,8 @@ from typing import Any
 
 import apsw
 
+from tests.sim.flows import Died
+
 SECTOR = 512
 
 
@@ -39,6 +41,8 @@ class Fault:
     kind: str
     after: int
     times: int
+    #: Operations, counted from its first strike, after which it is mended.
+    until: int | None = None
 
 
 class Disk:
@@ -48,21 +52,34 @@ class Disk:
         self._folder = folder
         self._files: dict[str, _Content] = {}
         self._fault: Fault | None = None
+        self._next: Fault | None = None
         self._frozen = False
         self.operations = 0
         #: Faults that struck.
         self.struck = 0
 
-    def arm(self, kind: str, *, after: int, times: int) -> None:
+    def arm(self, kind: str, *, after: int, times: int, until: int | None = None) -> None:
         """From the `after`th operation on, `times` operations of that `kind` fail.
 
         "eio" and "full" strike any operation that writes; "sync" only syncs; "short" writes half.
+        "kill" ends the process in the middle of it, "cut" the power.
         """
-        self._fault = Fault(kind, after, times)
+        self._fault = Fault(kind, after, times, until)
+
+    def then(self, kind: str, *, after: int, times: int, until: int | None = None) -> None:
+        """The fault that comes once the armed one is over, counted from there."""
+        self._next = Fault(kind, after, times, until)
 
     def heal(self) -> None:
-        """Nothing fails any more."""
-        self._fault = None
+        """Nothing fails any more, but for what comes next."""
+        if self.struck:
+            self._fault, self._next = self._next, None
+        else:
+            self._fault = None
+
+    def forget(self) -> None:
+        """Nothing fails from now on."""
+        self._fault = self._next = None
 
     def freeze(self) -> None:
         """Nothing is taken note of until the cut: whoever closes a file is gone already."""
@@ -144,8 +161,10 @@ class Disk:
         if fault.after > 0:
             return None
         fault.times -= 1
-        if fault.times <= 0:
-            self._fault = None
+        if fault.until is not None:
+            fault.until -= 1
+        if fault.times <= 0 or fault.until == 0:
+            self._fault, self._next = self._next, None
         self.struck += 1
         return fault
 
@@ -159,7 +178,15 @@ def _put(content: bytearray, offset: int, data: bytes | None) -> None:
     content[offset : offset + len(data)] = data
 
 
-def _error(fault: Fault, what: str) -> Exception:
+class PowerLost(BaseException):
+    """The machine is off."""
+
+
+def _error(fault: Fault, what: str) -> BaseException:
+    if fault.kind == "kill":
+        return Died()
+    if fault.kind == "cut":
+        return PowerLost()
     if fault.kind == "full":
         return apsw.FullError(f"no room: {what}")
     return apsw.IOError(f"broken: {what}")
@@ -209,4 +236,4 @@ def simulated_disk(folder: str) -> Iterator[Disk]:
         vfs.unregister()
 
 
-__all__ = ["Disk", "simulated_disk"]
+__all__ = ["Disk", "PowerLost", "simulated_disk"]

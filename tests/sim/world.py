@@ -100,7 +100,7 @@ class Breach(AssertionError):
 class World:
     """Everything there is, between two moves."""
 
-    def __init__(self, seed: int, folder: str, disk: Disk) -> None:
+    def __init__(self, seed: int, folder: str, disk: Disk, *, workers: int = 2) -> None:
         self.disk = disk
         self.now = BEGIN_AT
         self.path = os.path.join(folder, "ys.db")
@@ -125,9 +125,12 @@ class World:
         self.seen: dict[str, Any] = {}
         #: What hit the workers: a step may have run once more for each.
         self.hits = 0
+        #: Whether clocks were set: then a lease may be seen to end before its owner sees it.
+        self.skewed = False
         self.trace = hashlib.blake2b(digest_size=16)
         self._running: SimWorker | None = None
-        for index in range(2):
+        self._wanted = workers
+        for index in range(workers):
             self.workers[index] = SimWorker(self, index)
 
     # --- files -------------------------------------------------------------------------------
@@ -213,7 +216,7 @@ class World:
                     worker.renew()
                 except DatabaseBusy:
                     continue
-                except TROUBLES:
+                except (flows.Died, *TROUBLES):
                     self.lose(worker)
         return ""
 
@@ -360,9 +363,13 @@ class World:
         free = [index for index, worker in enumerate(self.workers) if worker is None]
         if not free:
             return ""
-        index = free[a % len(free)]
+        return self._start_at(free[a % len(free)])
+
+    def _start_at(self, index: int) -> object:
         try:
             self.workers[index] = SimWorker(self, index)
+        except flows.Died:
+            return "died"
         except TROUBLES as error:
             return error.code
         return f"started {index}"
@@ -394,7 +401,7 @@ class World:
                 elif row.number != finder.number and row.lease_until_at <= finder.clock.now_ms():
                     gone.append((row, "lease ended"))
                     self.hits += 1
-        except TROUBLES:
+        except (flows.Died, *TROUBLES):
             self.lose(finder)
             return "lost"
         finder.take_over(gone)
@@ -403,6 +410,7 @@ class World:
     def _skew(self, a: int, b: int) -> object:
         clocks = [self.clock, *(worker.clock for worker in self.alive())]
         clock = clocks[a % len(clocks)]
+        self.skewed = True
         clock.skew = (0, 0, -HOUR, HOUR, -DAY, DAY, 5, -5)[b % 8]
         return clock.skew
 
@@ -445,23 +453,24 @@ class World:
 
     def _cut(self, a: int, b: int) -> object:
         """The power fails: every process is gone, and what was not synced perhaps."""
+        self.lose_power(a * 1_000_003 + b)
+        self._start(a)
+        return "cut"
+
+    def lose_power(self, dice: int = 0) -> None:
+        """Every process is gone; the client's machine comes up again."""
         self.disk.heal()
         self._unlock(0, 0)
+        # Nothing may be written while the files close: what is on the disk now is what counts.
+        self.disk.freeze()
         for worker in self.alive():
             self.hits += 1
-            worker.dispatcher.forget()
-        # Nothing may be written while the files close: what is on the disk then is what counts.
-        closing = [self.client.db, *(s.db for w in self.alive() for s in w._opened)]
-        self.disk.freeze()
-        for db in closing:
-            with suppress(YieldstarError):
-                db.close()
-        self.disk.cut(Random(a * 1_000_003 + b))
+            worker.kill()
+        self.discard(self.client)
+        self.disk.cut(Random(dice))
         self.workers = [None] * WORKERS
         self.clock.skew = 0
         self.client = self.open(self.clock)
-        self._start(a)
-        return "cut"
 
     def _swap(self, a: int, b: int) -> object:
         """The modules were loaded anew: the same functions, and no resident of the old ones."""
@@ -492,7 +501,7 @@ class World:
 
     def calm(self) -> None:
         """Nothing goes wrong any more; run until nothing moves."""
-        self.disk.heal()
+        self.disk.forget()
         self._unlock(0, 0)
         self.outside.moods.clear()
         self.slow = False
@@ -506,29 +515,15 @@ class World:
         for name in sorted(self.admitted):
             self._told(lambda name=name: self.client.steering.resume(execution_id=name))
         rounds = 0
-        while self._turn():
+        while self.turn():
             rounds += 1
             if rounds > 400:
                 raise Breach("it never comes to rest")
 
-    def _turn(self) -> bool:
+    def turn(self) -> bool:
         """Everything that can run runs; then time goes to the next timer. False at rest."""
-        for index in range(2):
-            if self.workers[index] is None:
-                self.workers[index] = SimWorker(self, index)
-                self._bury(index, 0)
-        for worker in self.alive():
-            worker.renew()
-            worker.ring()
-        self._bury(0, 0)
-        for _ in range(20_000):
-            able = [worker for worker in self.alive() if worker.can_run]
-            if not able:
-                break
-            self.step(able[0], self.now)
-        else:
-            raise Breach("it never comes to rest")
-        if None in self.workers[:2]:
+        self.go()
+        if not self.complete:
             return True
         due = [at for w in self.alive() if (at := w.loop.next_at()) is not None]
         record = self.client.db.row(
@@ -537,7 +532,28 @@ class World:
         if not due and (record is None or record[0] is None):
             return False
         self.now = max(self.now + 1, min(due, default=self.now + SECOND))
-        return bool(due) or bool(record and record[0])
+        return True
+
+    @property
+    def complete(self) -> bool:
+        """True while no worker is missing."""
+        return None not in self.workers[: self._wanted]
+
+    def go(self) -> None:
+        """Workers are there, and everything that can run now runs."""
+        for index in range(self._wanted):
+            if self.workers[index] is None:
+                self._start_at(index)
+                self._bury(index, 0)
+        self._renew(0, 0)
+        self._ring(0, 0)
+        self._bury(0, 0)
+        for _ in range(20_000):
+            able = [worker for worker in self.alive() if worker.can_run]
+            if not able:
+                return
+            self.step(able[0], self.now)
+        raise Breach("it never comes to rest")
 
     def digest(self) -> bytes:
         """What the file says in the end, whatever it was made from."""
