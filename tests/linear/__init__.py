@@ -1,0 +1,1 @@
+"""Whether what many processes are told at once could have been told by one record at a time."""
