@@ -35,6 +35,7 @@ LEAVES: dict[str, tuple[Plan, str, str]] = {
     "when": ({"on": "when"}, "store Stock widget (when)", "fine"),
     "take": ({"on": "take"}, "store Stock widget (take)", "fine"),
     "when, deadline": ({"on": "when", "deadline": "10m"}, "store Stock widget (when)", "fine"),
+    "effect": ({"on": "effect"}, "effect pay-1 (charge) up again (try 2)", "fine"),
     "tag": ({"on": "tag"}, "needs the tag gpu, and no live worker has it", "stuck"),
 }
 
