@@ -59,7 +59,9 @@ def _in_doubt(wait: Operation, due_at: int, name: str, now: int, times: Times) -
     errors = [one.error for one in wait.attempts if one.error is not None]
     note = "Nobody knows yet whether it was done."
     if errors:
-        note = f"Nobody knows yet whether it was done; the last error: {summarize(errors[-1])}"
+        said = summarize(errors[-1])
+        stop = "" if said.endswith((".", "!", "?", "…")) else "."
+        note = f"Nobody knows yet whether it was done; the last error: {said}{stop}"
     if due_at <= now:
         return EffectWords(name, "its pause is over", ready=True, earliest_at=now, note=note)
     state = f"in doubt; looks it up again {times.coming(due_at)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli.render import values
-from yieldstar_cli.cli.render.times import short
+from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.model import EffectRecord, EffectReport
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def _standing(step: Operation, own: str, record: EffectRecord, now_ms: int) -> s
         return ""
     if step.state == "retrying" and step.due_at is not None:
         left = step.due_at - now_ms
-        return f"in doubt, looks again {f'in {short(left)}' if left > 0 else 'now'}"
+        return f"in doubt, looks again {f'in {took(left)}' if left > 0 else 'now'}"
     if step.effect is None:
         return ""
     if record.status == "settled":
-        return f"settled by {record.settled_by}; the next delivery takes its result"
+        return f"settled by {record.settled_by}"
     if record.holder is None:
-        return "nobody tries it any more; the next delivery looks it up"
+        return "nobody tries it any more"
     if record.holder == own:
         return "another branch tries it"
     return f"another execution tries it ({record.holder})"

@@ -55,7 +55,7 @@ class Operation:
     @property
     def is_work(self) -> bool:
         """Whether it runs code, rather than waits for a moment."""
-        return self.kind in _WORK
+        return self.kind in _WORK and self.effect is None
 
     @property
     def took_ms(self) -> int | None:
