@@ -434,8 +434,9 @@ def test_every_writer_of_a_table_still_writes_it() -> None:
 def test_a_status_changes_only_under_a_guard() -> None:
     """design, Invariants: the WHERE names the states it may leave.
 
-    An effect leaves "pending", and its right is taken only while it is (spec F1). A live token is the guard: only an open delivery has one, and a terminal record has none. Only
-    a cancellation at once needs no delivery; it leaves the open states alone.
+    An effect leaves "pending", and its right is taken only while it is that (spec F1). For an
+    execution a live token is the guard: only an open delivery has one, and a terminal record has
+    none. Only a cancellation at once needs no delivery; it leaves the open states alone.
     """
     changes = dict(house.status_changes(MODULES))
 
