@@ -115,6 +115,7 @@ COUNTS = {
 EXCUSED: dict[str, tuple[int, str]] = {
     # Pages that are read from top to bottom: nouns, errors, promises. Mostly prose.
     "model": (810, "the frozen nouns, in one place since every room shares them"),
+    "codec": (315, "values to JSON and back, and the proof that they come back"),
     "failures": (320, "how an error is recorded, whatever its class does meanwhile"),
     "testing.kit": (310, "the bench: a file, a clock, workers, and what happened"),
     "errors": (465, "the catalogue of errors: code, sentence, exit status"),
