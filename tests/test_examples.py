@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from yieldstar_cli import EffectMismatch
 from yieldstar_cli.engine.catalog import to_module_infos
 from yieldstar_cli.engine.registry import Registry, load_directory
 from yieldstar_cli.model import ExecutionRecord
@@ -48,6 +49,7 @@ def test_all_examples_load(registry: Registry):
         "await-parcel",
         "backup-shop",
         "build",
+        "charge-once",
         "charge-order",
         "convert-price",
         "count-steps",
@@ -70,7 +72,7 @@ def test_all_examples_can_be_checked_without_loading_them(registry: Registry):
 
     infos = [info for module in to_module_infos(registry) for info in module.workflows]
 
-    assert len(infos) == 17
+    assert len(infos) == 18
     for info in infos:
         assert not opaque(info.params_description)
         assert info.doc
@@ -566,3 +568,60 @@ def test_a_supervisor_lives_ten_thousand_rounds_and_forgets_nothing(
         name: f"{name} is built" if how == "built" else how for name, how in farm.asked.items()
     }
     assert {name: builds[name].updated_at for name in farm.limits} == farm.limits
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+def test_a_card_is_charged_once_whoever_asks(registry: Registry, tmp_path: Path):
+    """case 353; spec F1: the second execution has the first one's receipt."""
+    charging = module(registry, "charge_once")
+    bank = tmp_path / "bank"
+
+    with Bench(charging.charge_once) as bench:
+        for name in ("ann", "bob"):
+            params = charging.Charge(7, bank=str(bank))
+            bench.admit(charging.charge_once, params, execution_id=name)
+        bench.run()
+
+        receipts = [bench.result(name).result for name in ("ann", "bob")]
+    assert receipts == [charging.Receipt("charge-order-7", 1250)] * 2
+    assert bank.read_text() == "charge-order-7 1250\n"
+
+
+def test_a_charge_whose_answer_was_lost_is_looked_up(registry: Registry, tmp_path: Path):
+    """case 353; spec F1: charged before the answer was lost, and not again after it."""
+    charging = module(registry, "charge_once")
+    bank = tmp_path / "bank"
+
+    done = run(charging.charge_once, charging.Charge(13, bank=str(bank)))
+
+    assert done.result == charging.Receipt("charge-order-13", 1250)
+    assert [entry.attempt for entry in done.history] == [2]
+    assert done.record.updated_at - done.record.admitted_at == 2_000
+    assert bank.read_text() == "charge-order-13 1250\n"
+
+
+def test_a_declined_card_is_the_end_of_a_charge(registry: Registry, tmp_path: Path):
+    """spec F1: Fatal ends the operation; nothing was charged."""
+    charging = module(registry, "charge_once")
+
+    done = run(charging.charge_once, charging.Charge(666, bank=str(tmp_path / "bank")))
+
+    assert isinstance(done.error, charging.CardDeclined)
+    assert not (tmp_path / "bank").exists()
+
+
+def test_another_amount_is_another_charge_and_refused(registry: Registry, tmp_path: Path):
+    """case 356; spec F1: one ID is one operation and input."""
+    charging = module(registry, "charge_once")
+
+    with Bench(charging.charge_once) as bench:
+        for name, cents in (("ann", 1250), ("bob", 99)):
+            params = charging.Charge(7, cents, str(tmp_path / "bank"))
+            bench.admit(charging.charge_once, params, execution_id=name)
+        bench.run()
+
+        refused = bench.result("bob").error
+    assert isinstance(refused, EffectMismatch)
+    assert (tmp_path / "bank").read_text() == "charge-order-7 1250\n"

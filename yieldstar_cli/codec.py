@@ -72,6 +72,16 @@ def encode(value: object, type_: Any = Any, *, place: str = "value", limit: int 
     return raw.decode("utf-8")
 
 
+def encode_itself(value: object, *, place: str = "value") -> str:
+    """`encode`, a dataclass or Struct by its own type: for what is sent, not declared here.
+
+    Raises UnserializableValue. Source: spec V1.
+    """
+    own = type(value)
+    annotated = is_dataclass(value) or hasattr(own, "__struct_fields__")
+    return encode(value, own if annotated else Any, place=place)
+
+
 def decode(text: str, type_: Any = Any) -> Any:
     """A fresh value from what `encode` wrote, as `type_` says. Raises DecodeError with the place.
 
@@ -295,6 +305,7 @@ __all__ = [
     "check_type",
     "decode",
     "encode",
+    "encode_itself",
     "parse_json",
     "settle",
 ]

@@ -515,7 +515,7 @@ class Hold:
 
     step_key: str
     #: "certain": nobody has ever tried it, and this delivery may; "uncertain": it may, and has
-    #: to look it up first; "busy": another has the right.
+    #: to look it up first; "still": it had the right before, and has it; "busy": another has it.
     state: str
 
 

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import MINUTE, NOON, Shop
 from tests.cli.zoo import DAY, EVERYTHING, Plan, Shape, Told, World, nothing, stroll, walk, walk_3
-from yieldstar_cli.model import Delivery, Suspended
+from yieldstar_cli.model import (
+    Action,
+    Completed,
+    Delivery,
+    HoldEffect,
+    LetGoEffect,
+    Outcome,
+    Round,
+    SettleEffect,
+    Suspended,
+)
 
 #: More rounds of advice than this lead nowhere.
 ROUNDS = 4
@@ -35,6 +45,7 @@ LEAVES: dict[str, tuple[Plan, str, str]] = {
     "when": ({"on": "when"}, "store Stock widget (when)", "fine"),
     "take": ({"on": "take"}, "store Stock widget (take)", "fine"),
     "when, deadline": ({"on": "when", "deadline": "10m"}, "store Stock widget (when)", "fine"),
+    "effect": ({"on": "effect"}, "effect pay-1 (charge) up again (try 2)", "fine"),
     "tag": ({"on": "tag"}, "needs the tag gpu, and no live worker has it", "stuck"),
 }
 
@@ -425,7 +436,106 @@ def store_shapes() -> Iterator[Shape]:
     )  # fmt: skip
 
 
-SHAPES = [*leaf_shapes(), *state_shapes(), *store_shapes()]
+EFFECT: Plan = {"on": "effect"}
+PAY = "effect pay-1 (charge)"
+ASKED = HoldEffect("charge", NOON, "pay-1", "charge", '"in time"')
+
+
+def hold_for_b(world: World, name: str) -> None:
+    """Another worker is trying the effect, for b."""
+    storage, now = world.bench.storage, world.clock.now_ms()
+    world.admit("b", EFFECT, name)
+    worker = storage.workers.register(
+        name="other:1", host="other", pid=1, slot=90, nonce=b"another nonce...", boot_id="other",
+        device=0, inode=0, lease_until_at=now + 30_000,
+    )  # fmt: skip
+    (claimed,) = storage.deliveries.claim(
+        now, worker=worker, limit=1, workflows=[(name, 1)], only="b"
+    )
+    recorded = storage.deliveries.record(claimed.delivery, Round(actions=(ASKED,)))
+    assert [hold.state for hold in recorded.holds] == ["certain"]
+
+
+def held_by_b(world: World) -> None:
+    hold_for_b(world, "walk")
+
+
+def held_by_a_stroll(world: World) -> None:
+    hold_for_b(world, "stroll")
+
+
+def ended_by_b(world: World, action: Action, *, outcome: Outcome | None = None) -> None:
+    """What b's try came to, told by its worker."""
+    # It has been claimed once.
+    delivery = Delivery("b", 1, world.bench.record("b").number)
+    world.bench.storage.deliveries.record(delivery, Round(actions=(action,), outcome=outcome))
+
+
+def settle_for_b(world: World) -> None:
+    ended_by_b(world, SettleEffect("charge", NOON, "pay-1", '"charged"'), outcome=Completed())
+
+
+def let_go_for_b(world: World) -> None:
+    ended_by_b(world, LetGoEffect("charge", NOON, "pay-1"))
+
+
+def end_the_lease(world: World) -> None:
+    world.clock.advance(31_000)
+
+
+def settle_before(world: World) -> None:
+    held_by_b(world)
+    settle_for_b(world)
+
+
+def pass_a_minute(world: World) -> None:
+    world.pass_until(world.clock.now_ms() + MINUTE)
+
+
+def effect_shapes() -> Iterator[Shape]:
+    """What becomes of an effect that is in doubt, or that another execution tries (spec F1)."""
+    below: Plan = {"on": "child", "id": "c", "plan": EFFECT}
+    expired = "b tries it; its last delivery has expired"
+    yield Shape(
+        "effect in doubt", EFFECT,
+        (f"Waiting to look {PAY} up again (try 2)", "the last error: ConnectionError: no answer"),
+    )  # fmt: skip
+    yield Shape(
+        "effect held by one that is lost", EFFECT, (f"{PAY}: {expired}",), before=held_by_b,
+        after=end_the_lease,
+    )  # fmt: skip
+    yield Shape(
+        "effect of a child held by one that is lost", below,
+        ("child c: suspended; it waits for", PAY, expired), before=held_by_b, after=end_the_lease,
+    )  # fmt: skip
+    yield Shape(
+        "effect held by one without code", EFFECT, (expired, "No live worker has loaded stroll"),
+        "stuck", before=held_by_a_stroll, after=end_the_lease,
+    )  # fmt: skip
+    yield Shape(
+        "effect settled by another", EFFECT, ("It is due now", f"{PAY}: b settled it"),
+        before=held_by_b, after=settle_for_b,
+    )  # fmt: skip
+    yield Shape(
+        "effect let go", EFFECT, ("It is due now", f"{PAY}: nobody tries it any more"),
+        before=held_by_b, after=let_go_for_b,
+    )  # fmt: skip
+    yield Shape(
+        "effect in two branches", {"on": "all", "of": [EFFECT, EFFECT]},
+        ("the first of two things", f"1. {PAY}", "in doubt; looks it up again"),
+    )  # fmt: skip
+    yield Shape(
+        "effect whose look-up answers nothing", {**EFFECT, "answer": "nonsense"},
+        ("INVALID_EFFECT_ANSWER", "returned NoneType, not settled(result)"), "stuck",
+        after=pass_a_minute,
+    )  # fmt: skip
+    yield Shape(
+        "effect of another input", {**EFFECT, "answer": "other"}, ("failed at", "EffectMismatch"),
+        before=settle_before, ended=True,
+    )  # fmt: skip
+
+
+SHAPES = [*leaf_shapes(), *state_shapes(), *store_shapes(), *effect_shapes()]
 
 
 # --- the check ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ ENDS = {
     Example.APPROVAL: '"done: buy a chair"',
     Example.FANOUT: '[1,4,9,16,25,36,"first/square#7 failed: ValueError: seven is not in the mood",'
     "64,81,100,121,144]",
+    Example.CHARGE_ONCE: '"charged order-7 1250"',
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.cli.conftest import MINUTE, NOON, Shop
-from yieldstar_cli import RetryPolicy, Step, workflow
+from yieldstar_cli import EffectAnswer, RetryPolicy, Step, settled, unknown, workflow
 from yieldstar_cli.engine.authoring import Workflow
 from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.this_step import this_step
@@ -38,6 +38,18 @@ def flaky() -> str:
 
 def ready() -> bool:
     return this_step().attempt > 1
+
+
+def charge(effect_id: str, answer: str) -> str:
+    """The card is charged, perhaps: of the first try nobody hears again."""
+    raise ConnectionError("no answer")
+
+
+def charged(effect_id: str, answer: str) -> EffectAnswer[str]:
+    """Nobody knows at first."""
+    if answer == "nonsense":
+        return None  # type: ignore[return-value]
+    return settled("charged") if this_step().attempt > 1 else unknown
 
 
 class Stock(msgspec.Struct):
@@ -88,6 +100,12 @@ async def follow(step: Step, plan: Plan, *, branch: bool = False) -> None:
             await step.using(retry=RetryPolicy(attempts=3, first="1m")).run(flaky)
         case "poll":
             await step.poll(ready, every="1m", attempts=5)
+        case "effect":
+            answer = plan.get("answer", "in time")
+            await step.effect(
+                plan.get("id", "pay-1"), operation="charge", input=answer, lookup=charged,
+                perform=charge, retry_in="1m",
+            )  # fmt: skip
         case "tag":
             await step.using(tag="gpu").run(work)
         case "when" | "take":

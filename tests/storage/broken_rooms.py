@@ -582,5 +582,9 @@ class NeedsStay(BrokenRooms):
 
 
 def all_broken_rooms() -> Mapping[str, type[BrokenRooms]]:
-    """Every broken storage by its name."""
-    return {broken.__name__: broken for broken in BrokenRooms.__subclasses__()}
+    """Every broken storage of this module by its name."""
+    return {
+        broken.__name__: broken
+        for broken in BrokenRooms.__subclasses__()
+        if broken.__module__ == __name__
+    }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.storage.broken_adapters import Broken, Refused, all_broken
+from tests.storage.broken_effects import all_broken_effects
 from tests.storage.broken_rooms import BrokenRooms, all_broken_rooms
 from tests.storage.broken_stores import all_broken_stores
 from yieldstar_cli.clock import ManualClock
@@ -64,7 +65,7 @@ def test_every_kind_of_row_is_shown_to_be_able_to_fail() -> None:
     assert {kind.found_by for kind in kinds} <= set(Suite(Broken, Path()).rows())
 
 
-ALL_BROKEN_ROOMS = {**all_broken_rooms(), **all_broken_stores()}
+ALL_BROKEN_ROOMS = {**all_broken_rooms(), **all_broken_stores(), **all_broken_effects()}
 
 
 class RoomSuite(StorageConformance):

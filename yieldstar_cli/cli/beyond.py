@@ -50,11 +50,18 @@ def _followed(reading: _Reading, facts: Facts, path: tuple[str, ...]) -> Facts:
         counts = reading.storage.family.child_counts(record.number)
     return replace(
         facts,
-        awaited=_awaited(reading, facts, targets, path),
+        awaited=_awaited(reading, facts, [*targets, *_holders(facts)], path),
         child_counts=counts,
         pauses=_pauses(reading, record) if open_ones else (),
         tags=reading.tags_of(record) if open_ones else (),
     )
+
+
+def _holders(facts: Facts) -> list[str]:
+    """The executions that hold an effect which this one waits for (spec F1)."""
+    effects = [facts.effects.get(wait.effect) for wait in facts.waits if wait.effect is not None]
+    holders = dict.fromkeys(effect.holder for effect in effects if effect is not None)
+    return [holder for holder in holders if holder not in (None, facts.record.execution_id)]
 
 
 def _pauses(reading: _Reading, record: ExecutionRecord) -> tuple[Paused, ...]:

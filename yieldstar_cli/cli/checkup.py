@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import mounts
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.checkup_effects import disputed_effects
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
 from yieldstar_cli.cli.facts import Crew, seen_at
 from yieldstar_cli.cli.findings import Finding
@@ -62,6 +63,7 @@ class Checkup:
         self._check_stuck(storage)
         steering = SteeringCheck(storage, people, workflow_tags(self.project, storage))
         self.findings += steering.findings(self._open_ones(storage))
+        self.findings += disputed_effects(storage)
         self._check_modules(storage, people)
         self._check_code(storage, people)
         self._check_clock(storage)

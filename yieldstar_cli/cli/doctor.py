@@ -20,8 +20,8 @@ def command(context: typer.Context, workflows: Workflows = None) -> int:
     """Check the database, the workers and the workflow files.
 
     Looks at the file and its file system, permissions, who holds the write lock, live workers,
-    what is due and not taken, held or poisoned, and modules that do not load. Loads no module.
-    Exits 7 if it found something.
+    what is due and not taken, held or poisoned, effects that are disputed, and modules that do not
+    load. Loads no module. Exits 7 if it found something.
     """
     call = call_of(context)
     checkup = Checkup(call, project_of(call, workflows=workflows))

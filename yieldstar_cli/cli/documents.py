@@ -14,9 +14,12 @@ from yieldstar_cli.model import (
     Attempt,
     CancelledOutcome,
     Completed,
+    EffectRecord,
+    EffectReport,
     Entry,
     ExecutionRecord,
     Failed,
+    Kind,
     Paused,
     TerminalOutcome,
 )
@@ -124,7 +127,37 @@ def full_document(facts: Facts) -> Document:
         for lost in facts.lost
     ]
     document["steps"] = [step_document(operation) for operation in found]
+    document["effects"] = [effect_document(record) for record in facts.effects.values()]
     return document
+
+
+def effect_document(record: EffectRecord) -> Document:
+    """One effect as it stands for all executions, with what did not agree with it (spec F1)."""
+    return {
+        "effect_id": record.effect_id,
+        "operation": record.operation,
+        "input": raw(record.input),
+        "status": record.status,
+        "result": None if record.result is None else raw(record.result),
+        "begun_at": moment(record.begun_at),
+        "begun_by": record.begun_by,
+        "settled_at": moment(record.settled_at),
+        "settled_by": record.settled_by,
+        "held_by": record.holder,
+        "disputed": record.disputed,
+        "reports": [_report(report) for report in record.reports],
+    }
+
+
+def _report(report: EffectReport) -> Document:
+    return {
+        "kind": report.kind,
+        "at": moment(report.at),
+        "execution_id": report.execution_id,
+        "operation": report.operation,
+        "input": None if report.input is None else raw(report.input),
+        "result": None if report.result is None else raw(report.result),
+    }
 
 
 def wait_document(operation: Operation) -> Document:
@@ -139,13 +172,14 @@ def wait_document(operation: Operation) -> Document:
 
 
 def _of_a_wait(operation: Operation) -> Document:
-    """The queue, execution, tag or store that an operation waits for, where it does."""
+    """The queue, execution, tag, store or effect that an operation waits for, where it does."""
     found = {
         "queue": operation.queue,
         "execution_id": operation.target,
         "tag": operation.tag,
         "store": None if operation.store is None else operation.store[0],
         "store_id": None if operation.store is None else operation.store[1],
+        "effect_id": operation.label if operation.kind == Kind.EFFECT else None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -163,6 +197,8 @@ def step_document(operation: Operation) -> Document:
         "finished_at": moment(operation.finished_at),
         "took_ms": operation.took_ms,
     }
+    if operation.kind == Kind.EFFECT:
+        document |= {"effect_id": operation.label, "note": operation.note}
     if operation.attempts:
         document["attempts"] = [_attempt_document(attempt) for attempt in operation.attempts]
     if operation.state == "failed" and operation.value is not None:

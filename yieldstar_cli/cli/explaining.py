@@ -6,6 +6,7 @@ from yieldstar_cli.cli.documents import Document, moment
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.links import Link
 from yieldstar_cli.cli.verdict import Verdict
+from yieldstar_cli.model import Kind
 
 #: Of more waits the first ones stand in the document, and how many there are.
 MOST_WAITS = 100
@@ -44,6 +45,10 @@ def _wait(link: Link) -> Document:
             on[name] = value
     if operation.store is not None:
         on |= {"store": operation.store[0], "store_id": operation.store[1]}
+    if operation.kind == Kind.EFFECT:
+        on["effect_id"] = operation.label
+        if link.awaited is not None:
+            on["held_by"] = _execution(link)
     if operation.attempt > 1:
         on["attempt"] = operation.attempt
     if operation.target is not None:
@@ -60,7 +65,7 @@ def _execution(link: Link) -> Document:
     """The awaited execution, and what it waits for in turn."""
     found = link.awaited.record if link.awaited is not None else None
     document: Document = {
-        "execution_id": link.operation.target,
+        "execution_id": link.awaited.execution_id if link.awaited else link.operation.target,
         "workflow_id": None if found is None else found.workflow_id,
         "status": None if found is None else str(found.status),
     }

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from yieldstar_cli.model import (
     Attempt,
+    EffectRecord,
     Entry,
     ExecutionRecord,
     Incarnation,
+    Kind,
     LostDelivery,
     Paused,
     StoreRecord,
@@ -20,6 +22,8 @@ from yieldstar_cli.storage.contract import Storage
 
 #: Of more stores that one execution waits for, the states are not read.
 MOST_STORES = 20
+#: Of more effects of one execution, only these latest ones are read; open ones go first.
+MOST_EFFECTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ class Facts:
     awaited: Mapping[str, Awaited] = field(default_factory=dict)
     #: The stores it waits for, by name and ID, None where there is none; the first ones only.
     stores: Mapping[tuple[str, str], StoreRecord | None] = field(default_factory=dict)
+    #: The effects that it has asked for, by ID; the latest ones only.
+    effects: Mapping[str, EffectRecord] = field(default_factory=dict)
     #: How many children it has started, by workflow and status.
     child_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: Marks on its workflow and on the file (spec E14).
@@ -148,10 +154,13 @@ def gather(storage: Storage, record: ExecutionRecord, crew: Crew, now_ms: int) -
     with storage.atomic():
         fresh = storage.executions.get(record.execution_id) or record
         reader = storage.reader
+        entries = tuple(reader.history(fresh.number, fresh.incarnation))
+        found = gather_open(storage, fresh, crew, now_ms)
         return replace(
-            gather_open(storage, fresh, crew, now_ms),
-            entries=tuple(reader.history(fresh.number, fresh.incarnation)),
+            found,
+            entries=entries,
             attempts=tuple(reader.attempts(fresh.number, fresh.incarnation)),
+            effects=_effects(storage, found.waits, entries),
             lost=tuple(reader.lost_deliveries(fresh.number)),
             child_counts=storage.family.child_counts(fresh.number),
         )
@@ -163,13 +172,14 @@ def gather_open(storage: Storage, record: ExecutionRecord, crew: Crew, now_ms: i
     return Facts(
         record=record,
         entries=(),
-        attempts=(),
+        attempts=_doubts(storage, record, waits),
         waits=waits,
         lost=(),
         crew=crew,
         now_ms=now_ms,
         unread=storage.inbox.unread_counts(record.number),
         stores=_stores(storage, waits),
+        effects=_effects(storage, waits),
     )
 
 
@@ -178,9 +188,29 @@ def _stores(storage: Storage, waits: tuple[Wait, ...]) -> dict[tuple[str, str], 
     return {key: storage.stores.get(*key) for key in list(names)[:MOST_STORES]}
 
 
+def _effects(
+    storage: Storage, waits: tuple[Wait, ...], entries: tuple[Entry, ...] = ()
+) -> dict[str, EffectRecord]:
+    """The effects that these name."""
+    both: tuple[Wait | Entry, ...] = (*waits, *reversed(entries))
+    names = dict.fromkeys(one.label for one in both if one.kind == Kind.EFFECT)
+    found = {name: storage.effects.get(name) for name in list(names)[:MOST_EFFECTS]}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def _doubts(
+    storage: Storage, record: ExecutionRecord, waits: tuple[Wait, ...]
+) -> tuple[Attempt, ...]:
+    """The tries that came to nothing, where an effect's are among them: they say why."""
+    if not any(wait.kind == Kind.EFFECT and wait.state == "retrying" for wait in waits):
+        return ()
+    return tuple(storage.reader.attempts(record.number, record.incarnation))
+
+
 def gather_earlier(facts: Facts, storage: Storage, earlier: Incarnation) -> Facts:
     """The facts about an incarnation that has ended: its history and its params (spec C7)."""
     number, reader = facts.record.number, storage.reader
+    entries = tuple(reader.history(number, earlier.incarnation))
     return replace(
         facts,
         record=replace(
@@ -191,7 +221,8 @@ def gather_earlier(facts: Facts, storage: Storage, earlier: Incarnation) -> Fact
             started_at=earlier.started_at,
             operations=earlier.operations,
         ),
-        entries=tuple(reader.history(number, earlier.incarnation)),
+        entries=entries,
+        effects=_effects(storage, (), entries),
         attempts=tuple(reader.attempts(number, earlier.incarnation)),
         waits=(),
         earlier=earlier,

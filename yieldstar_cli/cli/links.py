@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from yieldstar_cli.cli.effect_waits import effect_words
 from yieldstar_cli.cli.facts import Awaited, Facts
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
@@ -46,11 +47,18 @@ class Link:
     #: The awaited execution and how it stands.
     awaited: Awaited | None = None
     verdict: Verdict | None = None
+    #: A further sentence, where it is the only wait.
+    note: str = ""
 
     @property
     def is_execution(self) -> bool:
         """Whether the end of an execution is awaited."""
         return self.operation.target is not None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it waits for a store, or for an effect that another tries."""
+        return self.operation.store is not None or self.operation.effect is not None
 
     @property
     def is_moment(self) -> bool:
@@ -72,6 +80,8 @@ def _link(wait: Operation, facts: Facts, times: Times, judge: Judge, unread: Cou
         return _execution(wait, wait.target, facts, times, judge)
     if wait.store is not None:
         return _store(wait, wait.store, facts, times)
+    if wait.kind == Kind.EFFECT:
+        return _effect(wait, facts, times, judge)
     if wait.tag is not None and wait.state == "waiting":
         return _tagged(wait, wait.tag, facts)
     if wait.due_at is not None:
@@ -128,6 +138,33 @@ def _store(wait: Operation, store: tuple[str, str], facts: Facts, times: Times) 
         stuck=words.stuck,
         unknown=words.unknown,
         remedies=words.remedies,
+    )
+
+
+def _effect(wait: Operation, facts: Facts, times: Times, judge: Judge) -> Link:
+    """An effect that is in doubt, or that another execution tries (spec F1)."""
+    words = effect_words(wait, facts, times)
+    if words.awaited is None or words.awaited.facts is None:
+        return Link(
+            wait,
+            words.name,
+            words.state,
+            ready=words.ready,
+            earliest_at=words.earliest_at,
+            unknown=words.unknown,
+            note=words.note,
+        )
+    verdict = judge(words.awaited.facts)
+    return Link(
+        wait,
+        words.name,
+        f"{words.state}; {verdict.clause}",
+        earliest_at=verdict.earliest_at,
+        stuck=verdict.judgement == "stuck",
+        unknown=verdict.judgement == "unknown",
+        remedies=tuple(verdict.remedies),
+        awaited=words.awaited,
+        verdict=verdict,
     )
 
 

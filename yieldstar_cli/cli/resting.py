@@ -32,6 +32,8 @@ def fill(verdict: Verdict, facts: Facts, times: Times, links: list[Link]) -> Non
             verdict.notes += links[0].verdict.notes
     elif links and all(link.stuck or link.unknown for link in links):
         verdict.judgement = "unknown"
+    if len(links) == 1 and links[0].note:
+        verdict.notes.append(links[0].note)
     for link in links if len(links) < FAN else shown(links)[0]:
         verdict.remedies += link.remedies
     _add_unread(verdict, facts, links)
@@ -65,6 +67,8 @@ def _single(link: Link, times: Times) -> str:
         coming = times.coming(wait.due_at)
         if wait.kind == Kind.TIMER:
             return f"Waiting for {timer_words(wait)}; wakes {coming}."
+        if wait.kind == Kind.EFFECT:
+            return f"Waiting to look {link.name} up again (try {wait.attempt}); {coming}."
         return f"Waiting to try {wait.step_key} again (try {wait.attempt}); {coming}."
     article = "the " if wait.store is not None else ""
     return f"Waiting for {article}{link.name}: {link.state}."
@@ -80,6 +84,8 @@ def _from_outside(links: list[Link], times: Times) -> str:
     at = times.at(wait.due_at)
     if wait.kind == Kind.TIMER:
         return f"it waits for its {timer_words(wait).removeprefix('the ')} until {at}"
+    if wait.kind == Kind.EFFECT:
+        return f"it looks {links[0].name} up again at {at} (try {wait.attempt})"
     return f"it tries {wait.step_key} again at {at} (try {wait.attempt})"
 
 
@@ -136,13 +142,13 @@ def _fill_earliest(verdict: Verdict, facts: Facts, times: Times, links: list[Lin
             verdict.notes.append(f"It wakes {coming}, as was asked for; that ends no wait.")
         return
     verdict.earliest_at = at
-    if link.is_execution and not link.ready:
+    if link.awaited is not None and not link.ready:
         verdict.earliest_of = _whose(link)
 
 
 def _whose(link: Link) -> str:
     """`charge-43's timer fires`: the first moment of an awaited execution, told from outside."""
-    target = link.operation.target
+    target = link.awaited.execution_id if link.awaited is not None else link.operation.target
     below = link.verdict
     if below is None:
         return f"{target} wakes"
@@ -154,6 +160,8 @@ def _whose(link: Link) -> str:
                 return f"{target}'s timer fires"
             if inner.operation.store is not None:
                 return f"{target}'s deadline passes"
+            if inner.operation.kind == Kind.EFFECT:
+                return f"{target} looks {inner.name} up again"
             return f"{target} tries {inner.operation.step_key} again"
     return f"{target} is delivered"
 

@@ -12,6 +12,7 @@ class Example(StrEnum):
     HELLO = "hello"
     APPROVAL = "approval"
     FANOUT = "fanout"
+    CHARGE_ONCE = "charge-once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,43 @@ async def squares(step: Step, most: int = 12) -> list[int | str]:
     return [end if isinstance(end, int) else str(end) for end in ends]
 '''
 
+CHARGE_ONCE = '''\
+"""An effect: a card is charged once, though the bank's first answer is lost."""
+
+from pathlib import Path
+
+from yieldstar_cli import EffectAnswer, Step, not_found, settled, workflow
+
+BANK = Path("bank.txt")
+
+
+def find_charge(effect_id: str, cents: int) -> EffectAnswer[str]:
+    """Ask the bank, which is a file here, whether it has charged."""
+    lines = BANK.read_text().splitlines() if BANK.exists() else []
+    charged = f"{effect_id} {cents}"
+    return settled(f"charged {charged}") if charged in lines else not_found
+
+
+def charge(effect_id: str, cents: int) -> str:
+    """It charges, and says nothing: was it done?"""
+    with BANK.open("a") as bank:
+        bank.write(f"{effect_id} {cents}\\n")
+    raise TimeoutError("the bank gave no answer")
+
+
+@workflow
+async def charge_once(step: Step, order: int = 7, cents: int = 1250) -> str:
+    """Charge an order; after any doubt it is looked up before it is done again."""
+    return await step.effect(
+        f"order-{order}",
+        operation="charge",
+        input=cents,
+        lookup=find_charge,
+        perform=charge,
+        retry_in="1s",
+    )
+'''
+
 SAMPLES = {
     Example.HELLO: Sample(
         "hello.py",
@@ -131,6 +169,15 @@ SAMPLES = {
             "ys trigger squares --id first",
             "ys worker --until-idle",
             "ys show first --tree",
+        ),
+    ),
+    Example.CHARGE_ONCE: Sample(
+        "charge_once.py",
+        CHARGE_ONCE,
+        (
+            "ys trigger charge-once --id first",
+            "ys worker --until-idle --linger 5s",
+            "ys show first",
         ),
     ),
 }

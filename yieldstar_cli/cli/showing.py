@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.effect_words import disagreements, report_words
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.following import follow
 from yieldstar_cli.cli.links import DECISION
@@ -132,6 +133,21 @@ def _fields(facts: Facts) -> list[str]:
                 "step", str(number), operation.step_key, operation.kind, operation.state, moment
             )
         )
+    return lines + _effect_fields(facts)
+
+
+def _effect_fields(facts: Facts) -> list[str]:
+    """Its effects, and what did not agree with them (spec F1)."""
+    lines = []
+    for record in facts.effects.values():
+        held_by = record.holder or ""
+        lines.append(
+            _fields_line("effect", record.effect_id, record.operation, record.status, held_by)
+        )
+        lines += [
+            _fields_line("report", record.effect_id, report.kind, report_words(record, report))
+            for report in disagreements(record)
+        ]
     return lines
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from yieldstar_cli.cli.effect_words import step_note
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.model import Attempt, Entry, Kind, Reading, Wait
 
 #: Kinds whose time is work; that of the others is waiting.
-_WORK = (Kind.STEP, Kind.POLL, Kind.DEFER)
+_WORK = (Kind.STEP, Kind.POLL, Kind.DEFER, Kind.EFFECT)
 #: Operations on stores, as authors write them.
 _STORES = {
     Kind.STORE: "store",
@@ -46,11 +47,15 @@ class Operation:
     store: tuple[str, str] | None = None
     read: tuple[Reading, ...] = ()
     instance: str | None = None
+    #: The effect that another tries now.
+    effect: str | None = None
+    #: What stands below its line.
+    note: str = ""
 
     @property
     def is_work(self) -> bool:
         """Whether it runs code, rather than waits for a moment."""
-        return self.kind in _WORK
+        return self.kind in _WORK and self.effect is None
 
     @property
     def took_ms(self) -> int | None:
@@ -129,7 +134,14 @@ def operations(facts: Facts) -> list[Operation]:
         for run in facts.running
         if run.step_key and run.step_key not in named
     ]
-    return sorted(found, key=_began)
+    return sorted((_noted(operation, facts) for operation in found), key=_began)
+
+
+def _noted(operation: Operation, facts: Facts) -> Operation:
+    if operation.kind != Kind.EFFECT:
+        return operation
+    own = facts.record.execution_id
+    return replace(operation, note=step_note(operation, own, facts.effects, facts.now_ms))
 
 
 def _began(operation: Operation) -> int:
@@ -186,4 +198,5 @@ def _open(wait: Wait, attempts: tuple[Attempt, ...], facts: Facts) -> Operation:
         store=wait.store,
         read=wait.read,
         instance=wait.instance,
+        effect=wait.effect,
     )

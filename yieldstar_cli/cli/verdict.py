@@ -162,8 +162,8 @@ def _expired(facts: Facts, times: Times) -> Verdict:
 
 
 def _due_after(links: list[Link], verdict: Verdict) -> Verdict:
-    """With what became of a store, where that is all that was waited for."""
-    if len(links) == 1 and links[0].operation.store is not None:
+    """With what became of a store or an effect, where that is all that was waited for."""
+    if len(links) == 1 and links[0].is_outside:
         what = safe.visible(f"waited for the {links[0].name}: {links[0].state}")
         verdict.told_from_outside = f"{verdict.clause}; it {what}"
         verdict.notes.insert(0, f"It {what}.")

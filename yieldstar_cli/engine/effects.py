@@ -159,7 +159,7 @@ class Effecting(StepParts):
                 raise naming.not_callable(fn)
         naming.check_key(operation)
         hold = HoldEffect(
-            "", 0, _checked_id(effect_id), operation, codec.encode(input, Any, place="input")
+            "", 0, _checked_id(effect_id), operation, codec.encode_itself(input, place="input")
         )
         pause = clock.span_ms(retry_in, what="retry_in")
         if pause <= 0:

@@ -159,5 +159,5 @@ class Ledger:
             self.performing.pop(handle, None)
         elif isinstance(handle, AskHandle):
             self.asks.pop(handle, None)
-        if handle.watched:
+        if handle.watched or isinstance(handle, EffectHandle):
             self.touched[handle] = None

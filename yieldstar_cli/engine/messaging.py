@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from yieldstar_cli import clock, codec
@@ -166,9 +165,7 @@ class Messaging(StepParts):
 
 def encoded_message(value: object) -> str:
     """A message as it is stored. Raises UnserializableValue. Source: spec V1."""
-    own = type(value)
-    annotated = is_dataclass(value) or hasattr(own, "__struct_fields__")
-    return codec.encode(value, own if annotated else Any, place="message")
+    return codec.encode_itself(value, place="message")
 
 
 def _check_id(execution_id: object) -> None:

@@ -195,8 +195,9 @@ class Carrier:
         self._apply(now)
         driver = self.driver
         driver.let_go()
-        if driver.effects and not self._leaving and self._looks.cancel is None:
-            self._effects.ask(now)
+        self._tries.stop_withdrawn()
+        if driver.effects:
+            self._about_effects(now)
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
@@ -206,7 +207,7 @@ class Carrier:
         elif driver.finished:
             # What went out at the end and is too much for one commit goes ahead of it.
             outcome = self._terminal() if len(driver.actions) <= ACTIONS_AT_ONCE else None
-        elif not self._tries.running and not driver.actions:
+        elif not self._tries.running and self._effects.only_let_go(driver.actions):
             if self._startable(now) or self._looks.asked:
                 # A question that is open is answered by the next look, here or elsewhere.
                 release = self.host.stopping
@@ -219,9 +220,10 @@ class Carrier:
                 if moment is None or moment > now or self._leaving:
                     outcome = Suspended(moment)
                 # Else what was applied led to a wait that is ready: another round (R10).
-        self._tries.stop_withdrawn()
-        if driver.effects and driver.fault is None:
-            self._effects.let_go()
+        if isinstance(outcome, Suspended) and driver.effects:
+            self._effects.let_go(suspends=True)
+            if len(driver.actions) > ACTIONS_AT_ONCE:
+                outcome = None
         changes = self._round(now, outcome)
         if release:
             self._release(changes)
@@ -229,6 +231,13 @@ class Carrier:
             self._go_on()
         else:
             self._commit(changes)
+
+    def _about_effects(self, now: int) -> None:
+        """Ask for the rights to what may be tried now, and give back those to what may not."""
+        if not self._leaving and self._looks.cancel is None:
+            self._effects.ask(now)
+        if self.driver.fault is None:
+            self._effects.let_go()
 
     def _apply(self, now: int) -> None:
         """Apply what is ready; a request to cancel once no step is left that has to end first."""
@@ -350,6 +359,8 @@ class Carrier:
         if changes.actions or changes.needs or recorded.stirred:
             self.host.rouse()
         if recorded.outcome is not None:
+            if recorded.outcome != changes.outcome:
+                self._keep_late(changes.actions)
             if changes.outcome is None:
                 self._say("ended elsewhere")
             self._finish(recorded.outcome)
@@ -365,7 +376,7 @@ class Carrier:
             self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
         more = recorded.ready or self._looks.asked or self._applying.more
-        if recorded.entries or recorded.holds or more or self._due():
+        if recorded.entries or changes.actions or more or self._due():
             self.pump()
         else:
             self._go_on()

@@ -15,7 +15,7 @@ from yieldstar_cli.engine.effect_answers import NotFound, Settled, Unknown
 from yieldstar_cli.engine.effects import EffectHandle, Standing
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import Fatal
-from yieldstar_cli.model import Hold, Kind, SettleEffect
+from yieldstar_cli.model import Hold, Kind, LetGoEffect, SettleEffect
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.attempts import StepEnd
@@ -76,18 +76,31 @@ class Effects:
                 handle.standing = Standing.BUSY
             else:
                 handle.standing = Standing.HELD
-                handle.arm(performing=hold.state == "certain")
+                handle.arm(performing=hold.state in ("certain", "still"))
             self._waiting.touch(handle)
 
-    def let_go(self) -> None:
-        """Rights to what was withdrawn and does not run any more go back with this round."""
+    def let_go(self, *, suspends: bool = False) -> None:
+        """Rights to what does not run any more go back with this round.
+
+        To what was withdrawn; and to everything when the delivery suspends, since what it would
+        try next waits for more than this worker: others need not (spec E14).
+        """
         for handle in list(self._driver.effects):
-            if handle.state is State.OPEN or handle in self._tries or handle.intent is not None:
+            if handle in self._tries or handle.intent is not None:
                 continue
             if handle.standing is Standing.HELD:
-                self._give_back(handle)
-            else:
+                if suspends or handle.state is not State.OPEN:
+                    self._give_back(handle)
+            elif handle.state is not State.OPEN:
                 del self._driver.effects[handle]
+
+    @staticmethod
+    def only_let_go(actions: Iterable[object]) -> bool:
+        """Whether a round with these may suspend: a right goes back with it, and nothing more."""
+        return all(
+            isinstance(handle, EffectHandle) and isinstance(handle.intent, LetGoEffect)
+            for handle in actions
+        )
 
     @property
     def running(self) -> bool:
@@ -105,7 +118,10 @@ class Effects:
                 self._give_back(handle)
                 return Came.TO_NOTHING
             if isinstance(value, NotFound):
-                handle.arm(performing=True)
+                # While it was looked up the right may have gone to another: asked once more,
+                # nothing but the call itself lies between the answer and the try.
+                handle.intent = handle.hold
+                self._driver.actions[handle] = None
                 return Came.TO_MORE
             if not isinstance(value, Settled):
                 self._driver.fault = self._driver.fault or faults.no_answer(handle, value)

@@ -167,6 +167,7 @@ class Waiting:
             if handle.retry_at is not None
             and handle not in tries
             and (_pauses(handle, now) or _allowed(handle, tags))
+            and not _in_other_hands(handle)
         ]
         timer = self.next_timer()
         if timer is not None:
@@ -252,6 +253,11 @@ def _allowed(handle: Handle, tags: Set[str]) -> bool:
     return work is None or work.tag is None or work.tag in tags
 
 
+def _in_other_hands(handle: Handle) -> bool:
+    """True for an effect that another tries: its own pause is over, and no moment ends the wait."""
+    return isinstance(handle, EffectHandle) and handle.standing is Standing.BUSY
+
+
 def _row(handle: Handle, tries: Tries, now: int, tags: Set[str]) -> Wait | None:
     """What the file is told of `handle`; None if it does not wait."""
     if handle.state is not State.OPEN:
@@ -259,7 +265,7 @@ def _row(handle: Handle, tries: Tries, now: int, tags: Set[str]) -> Wait | None:
     if handle.work is not None:
         if handle in tries:
             return None
-        if isinstance(handle, EffectHandle) and handle.standing is Standing.BUSY:
+        if _in_other_hands(handle):
             return _wait(handle, None, "waiting", handle.attempts + 1)
         if _pauses(handle, now) or (handle.retry_at is not None and _allowed(handle, tags)):
             return _wait(handle, handle.retry_at, "retrying", handle.attempts + 1)

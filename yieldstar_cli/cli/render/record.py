@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from yieldstar_cli import failures
+from yieldstar_cli.cli.effect_words import disagreements, effect_name, report_words
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.steps import step_lines
@@ -36,7 +37,27 @@ def record_lines(
         lines.append("")
     outcome = None if facts.earlier is not None else facts.record.outcome
     told = outcome.error if isinstance(outcome, Failed) else None
-    return [*lines, *step_lines(operations(facts), facts.now_ms, look, told=told)]
+    lines += step_lines(operations(facts), facts.now_ms, look, told=told)
+    return lines + _dispute_lines(facts, reveal, look, times)
+
+
+def _dispute_lines(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
+    """What did not agree with an effect that it took part in, both sides of it (spec F1)."""
+    lines = []
+    for record in facts.effects.values():
+        if not record.disputed:
+            continue
+        if record.settled_at is None:
+            stands = record.status
+        else:
+            stands = f"{record.status} by {record.settled_by} at {times.at(record.settled_at)}"
+        name = effect_name(record.effect_id, record)
+        lines += safe.wrap(safe.visible(f"{name} is disputed; {stands}:"), look.width - 1)
+        for report in disagreements(record):
+            words = report_words(record, report, reveal=reveal)
+            text = safe.visible(f"{times.at(report.at)}: {words}.")
+            lines += safe.wrap(text, look.width - 1, "    ", first="  ! ")
+    return ["", *lines] if lines else []
 
 
 def _header(facts: Facts, file: str, look: Look) -> str:

@@ -68,6 +68,8 @@ def step_lines(
         rows += _rows(number, operation, now_ms, look)
         if operation.value is None or operation.value != told:
             rows += _error_words(operation)
+        if operation.note:
+            rows.append(Words(operation.note))
     return [_heading(), *_drawn(rows, now_ms, look)]
 
 

@@ -15,7 +15,7 @@ from yieldstar_cli.storage.sqlite.waits import Waits
 REPORTS_KEPT = 20
 
 STANDING = """
-SELECT f, operation, input, result, holder, holder_token
+SELECT f, operation, input, result, holder, holder_token, holder_key
   FROM effects
  WHERE effect_id = :effect_id
 """
@@ -151,12 +151,15 @@ class SqliteEffects:
         if standing is None:
             self._db.rows(BEGIN, named | {"operation": asked.operation, "input": asked.input})
             return Hold(asked.step_key, "certain")
-        f, operation, given, result, holder, holder_token = standing
+        f, operation, given, result, *right = standing
         if operation != asked.operation or not _same(given, asked.input):
             self._report(f, number, "mismatch", operation=asked.operation, given=asked.input)
             return False, _mismatch(asked, operation, given)
         if result is not None:
             return True, result
+        if right == [number, token, asked.step_key]:
+            return Hold(asked.step_key, "still")
+        holder, holder_token, _ = right
         if holder is not None and self._db.row(
             LIVE, {"holder": holder, "holder_token": holder_token}
         ):
@@ -166,7 +169,7 @@ class SqliteEffects:
 
     def settle(self, number: int, asked: SettleEffect, now: int) -> str:
         """Keep the result, unless there is one; answers the one that stands."""
-        f, _, _, result, _, _ = self._db.rows(STANDING, {"effect_id": asked.effect_id})[0]
+        f, _, _, result, *_ = self._db.rows(STANDING, {"effect_id": asked.effect_id})[0]
         if result is None:
             self._db.rows(SETTLE, {"f": f, "n": number, "now": now, "result": asked.result})
             self._wake(asked.effect_id, now)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from yieldstar_cli.testing.conformance.rows_admission import AdmissionRows
 from yieldstar_cli.testing.conformance.rows_again import AgainRows
 from yieldstar_cli.testing.conformance.rows_children import ChildRows
+from yieldstar_cli.testing.conformance.rows_effect_waits import EffectWaitRows
+from yieldstar_cli.testing.conformance.rows_effects import EffectRows
 from yieldstar_cli.testing.conformance.rows_messages import MessageRows
 from yieldstar_cli.testing.conformance.rows_outcomes import OutcomeRows
 from yieldstar_cli.testing.conformance.rows_steering import SteeringRows
@@ -27,9 +29,20 @@ class ExecutionConformance(AdmissionRows, WakeRows, OutcomeRows):
 
 
 class StorageConformance(
-    MessageRows, ChildRows, SteeringRows, AgainRows, StoreChangeRows, StoreWaitRows, StoreRows
+    MessageRows,
+    ChildRows,
+    SteeringRows,
+    AgainRows,
+    EffectWaitRows,
+    EffectRows,
+    StoreChangeRows,
+    StoreWaitRows,
+    StoreRows,
 ):
-    """Messages, children, cancel, pause, continue-as-new, tags, stores. Subclass it likewise."""
+    """Messages, children, cancel, pause, continue-as-new, tags, stores, effects.
+
+    Subclass it likewise.
+    """
 
     def rows(self) -> list[str]:
         """The names of all rows, so that a program can run them one by one."""
