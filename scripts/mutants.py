@@ -111,7 +111,8 @@ MUTANTS = [
         "   SET due_at         = min(ifnull(covered_due_at, due_at),"
         " ifnull(due_at, covered_due_at)),\n       covered_due_at = NULL,\n"
         "       claimed_by     = NULL\n WHERE n = :n\nRETURNING token",
-        "   SET covered_due_at = NULL,\n       claimed_by     = NULL\n WHERE n = :n\nRETURNING token",
+        "   SET covered_due_at = NULL,\n       claimed_by     = NULL\n WHERE n = :n\n"
+        "RETURNING token",
     ),
     Mutant(
         "who was ended may claim",
@@ -167,7 +168,8 @@ MUTANTS = [
     Mutant(
         "an outcome may be written twice",
         S + "consequences.py",
-        " WHERE n = :n\n   AND status IN ('admitted', 'suspended')\nRETURNING execution_id, updated_at",
+        " WHERE n = :n\n   AND status IN ('admitted', 'suspended')\n"
+        "RETURNING execution_id, updated_at",
         " WHERE n = :n\nRETURNING execution_id, updated_at",
         "tests/storage",
     ),

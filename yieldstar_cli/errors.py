@@ -391,6 +391,10 @@ class InvalidState(WorkflowError):
     """A store's state does not fit its type, or cannot be stored; nothing was changed (S2)."""
 
 
+class LeaseEnded(WorkflowError):
+    """An effect was not tried: another worker may have taken over by now (spec L2, F1)."""
+
+
 class EffectMismatch(WorkflowError):
     """The effect ID stands for another operation, or for another input (spec F1)."""
 

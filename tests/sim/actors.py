@@ -166,6 +166,8 @@ class SimWorker:
             definitions=world.definitions,
             limits=Limits(residents=world.residents, open=world.open_limit),
         )
+        self._leased_until = self.clock.now_ms() + LEASE_MS
+        self.dispatcher.leased = lambda: self.clock.now_ms() < self._leased_until
         self.loop.post(self.dispatcher.poll)
 
     def _open(self) -> SqliteStorage:
@@ -201,6 +203,7 @@ class SimWorker:
         until = self.clock.now_ms() + LEASE_MS
         if not self.storage.workers.renew(self.number, until):
             raise StorageError("this worker's row was ended by another")
+        self._leased_until = until
 
     def take_over(self, rows: Sequence[tuple[WorkerRow, str]]) -> None:
         """End the claims of others that are gone."""

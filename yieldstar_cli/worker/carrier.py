@@ -14,7 +14,7 @@ from yieldstar_cli.engine import values
 from yieldstar_cli.engine.effects import EffectHandle, Standing
 from yieldstar_cli.engine.ledger import ACTIONS_AT_ONCE
 from yieldstar_cli.engine.operations import DurableHandle, State
-from yieldstar_cli.errors import Cancelled, StaleDelivery
+from yieldstar_cli.errors import Cancelled, LeaseEnded, StaleDelivery
 from yieldstar_cli.model import (
     Action,
     CancelledOutcome,
@@ -70,6 +70,10 @@ class Host(Protocol):
     def max_value(self) -> int: ...
     @property
     def tags(self) -> frozenset[str]: ...
+
+    def leased(self) -> bool:
+        """False once others may take over what this worker has claimed; callable anywhere."""
+        ...
 
     def latest(self, definition: Definition) -> int:
         """The version that the next incarnation of a `definition` runs (spec R11)."""
@@ -127,6 +131,7 @@ class Carrier:
             ended=lambda: host.schedule(self),
             say=self._say,
             late=self._ended_late,
+            guard=self._may_act,
         )
         self._looks = Looks(deliveries, claimed.delivery, driver, waiting)
         self._effects = Effects(driver, waiting, self._tries, max_value=host.max_value)
@@ -477,6 +482,11 @@ class Carrier:
                 text = outcome.reason or ""
             self._say(_SAID[type(outcome)], took_ms=took, due_at=due, text=text)
         self.host.ended(self, None if lost else outcome)
+
+    def _may_act(self) -> None:
+        """Called where an effect is about to be tried: another may have it once the lease ends."""
+        if not self.host.leased():
+            raise LeaseEnded("this worker's lease has ended: whoever has it now looks it up first")
 
     def _ended_late(self, handle: DurableHandle[Any], end: StepEnd) -> None:
         """An effect was done by a delivery that is over: what it came to is told to people."""

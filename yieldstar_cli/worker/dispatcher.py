@@ -51,6 +51,10 @@ class Limits:
     deaths: int = 5
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(slots=True)
 class _Resident:
     driver: Driver
@@ -98,6 +102,8 @@ class Dispatcher:
         self.on_idle: Callable[[], None] | None = None
         #: Called when something may be due for other workers by what was committed here.
         self.on_rouse: Callable[[], None] | None = None
+        #: False once this worker's lease has ended by its own clock.
+        self.leased: Callable[[], bool] = _always
         self.fatal: BaseException | None = None
         self._storage = storage
         self._tags = sorted(tags)

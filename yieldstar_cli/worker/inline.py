@@ -89,6 +89,8 @@ class InlinePerformers:
             run.done(StepEnd(value, error, started_at, self._loop.now_ms()))
 
     def _call(self, call: StepCall) -> Any:
+        if call.guard is not None:
+            call.guard()
         fn = self._fake_of(call.fn)
         faked = fn is not call.fn
         value = fn(*call.args, **call.kwargs)

@@ -143,6 +143,11 @@ class LeaseKeeper:
             self._thread.join()
         self._close()
 
+    def stands(self) -> bool:
+        """Whether the lease, as last renewed, has not ended by the wall clock; from any thread."""
+        until = self._lease_until_at
+        return not self._is_lost and (until is None or self._clock.now_ms() < until)
+
     def tick(self, now_ms: float) -> None:
         """Do what is due at `now_ms` of the monotonic clock."""
         self._watch.tick(now_ms)

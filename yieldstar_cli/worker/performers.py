@@ -136,6 +136,8 @@ class ThreadedPerformers:
         value: Any = None
         error: BaseException | None = None
         try:
+            if call.guard is not None:
+                call.guard()
             value = run.context.run(call.fn, *call.args, **call.kwargs)
         except BaseException as raised:
             error = raised
@@ -200,6 +202,8 @@ class ThreadedPerformers:
         value: Any = None
         error: BaseException | None = None
         try:
+            if call.guard is not None:
+                call.guard()
             value = await call.fn(*call.args, **call.kwargs)
         except BaseException as raised:
             error = raised

@@ -59,6 +59,8 @@ class StepCall:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: True when `fn` is a coroutine function: runs on the event loop, not in a thread.
     asynchronous: bool = False
+    #: Called just before `fn`, where it runs; what it raises is raised instead of calling `fn`.
+    guard: Callable[[], None] | None = None
 
 
 class Performers(Protocol):

@@ -145,6 +145,7 @@ class _Process:
             loop_thread=threading.get_ident(),
             spans=Spans(lease_ms=self._lease_ms),
         )
+        self._dispatcher.leased = self._keeper.stands
 
     def _shared_words(self) -> list[str]:
         """The options of `ys worker` that a suspect's own process shares."""

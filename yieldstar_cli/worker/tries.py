@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from yieldstar_cli.engine import attempts
 from yieldstar_cli.engine.operations import DurableHandle, State
 from yieldstar_cli.errors import StepTimeout
+from yieldstar_cli.model import Kind
 from yieldstar_cli.worker.ports import Cancellable, Performed, StepCall, StepEnd
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Tries:
     """Attempts of a delivery's steps and polls. A handle in it must not be started again.
 
     `ended` is called whenever something waits to be taken; `say` tells people; `late` hears of
-    what ended after `close`.
+    what ended after `close`; `guard` is called before each try of an effect.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Tries:
         ended: Callable[[], None],
         say: Callable[..., None],
         late: Callable[[Handle, StepEnd], None],
+        guard: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._performers = performers
@@ -64,6 +66,7 @@ class Tries:
         self._tell_ended = ended
         self._say = say
         self._late = late
+        self._guard = guard
         self._running: dict[Handle, _Running] = {}
         #: Ends that are not applied yet.
         self._ended: dict[Handle, tuple[StepEnd, str]] = {}
@@ -107,6 +110,7 @@ class Tries:
             args=work.args,
             kwargs=work.kwargs,
             asynchronous=attempts.is_async(work.fn),
+            guard=self._guard if handle.kind is Kind.EFFECT else None,
         )
         running = _Running(now, attempt, _NotHandedOver(), call.asynchronous)
         self._running[handle] = running
