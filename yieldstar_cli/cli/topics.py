@@ -126,14 +126,14 @@ executions. It is tried by one at a time, and after any doubt it is looked up
 before it is done again.
 
 What ys show says below one:
-  in doubt, looks again in 8 s           a try or a look-up came to nothing; it is
-                                         looked up until somebody knows
-  another execution tries it (order-41)  it is awaited, and followed by ys explain
+  in doubt, looks again in 8 s           a try or a look-up came to nothing; it
+                                         is looked up until somebody knows
+  another execution tries it (order-41)  ys explain follows that one
   settled by order-41                    that one did it; this has its result
 
 What did not agree stands below the steps, and ys doctor warns of it:
-  asked for …; this ID is …              a mismatch: another operation or input is
-                                         refused (EffectMismatch)
+  asked for …; this ID is …              a mismatch: another operation or input
+                                         is refused (EffectMismatch)
   brought another result                 a conflict, or late: the first result
                                          stands; look at the service
 
