@@ -262,6 +262,16 @@ def test_both_results_and_both_inputs_are_shown(shop: Shop) -> None:
     assert "api_key=k-2" in shown(shop, "order-43", "--reveal")
 
 
+def test_no_secret_of_an_input_is_in_the_refusal(shop: Shop) -> None:
+    """security S25; spec F1: neither the one that stands nor the one that was asked for."""
+    dispute(shop)
+
+    for said in (shop.screen("show", "order-43"), shop.screen("explain", "order-43")):
+        assert "is 'charge' of another input" in " ".join(said.out.split())
+        assert "k-1" not in said.out
+        assert "k-2" not in said.out
+
+
 def test_programs_get_every_report(shop: Shop) -> None:
     """cases 356, 357; spec F1."""
     dispute(shop)
