@@ -266,8 +266,9 @@ def test_no_secret_of_an_input_is_in_the_refusal(shop: Shop) -> None:
     """security S25; spec F1: neither the one that stands nor the one that was asked for."""
     dispute(shop)
 
-    for said in (shop.screen("show", "order-43"), shop.screen("explain", "order-43")):
-        assert "is 'charge' of another input" in " ".join(said.out.split())
+    for words in ((), ("--history",)):
+        said = shop.screen("show", "order-43", *words, columns=200)
+        assert "is 'charge' of another input" in said.out
         assert "k-1" not in said.out
         assert "k-2" not in said.out
 
