@@ -42,7 +42,13 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "tests/README.md"),
+    *(
+        "docs/commands.md",
+        "docs/waiting.md",
+        "docs/stores.md",
+        "docs/effects.md",
+        "tests/README.md",
+    ),
 )
 COLUMNS = 80
 
@@ -413,11 +419,12 @@ def test_every_workflow_of_a_page_runs_to_its_result(
         assert msgspec.to_builtins(done.result) == result, name
 
 
-def test_what_the_page_on_stores_shows_is_what_happens() -> None:
+@pytest.mark.parametrize("page", ["stores", "effects"])
+def test_what_a_page_shows_is_what_happens(page: str) -> None:
     """In one project, block after block."""
     with tempfile.TemporaryDirectory(prefix="ys-") as home:
         place = Place(Path(home) / "shop")
-        used = [use(block, place) for block in blocks(ROOT / "docs" / "stores.md")]
+        used = [use(block, place) for block in blocks(ROOT / "docs" / f"{page}.md")]
 
     assert [wrong for found in used for wrong in found] == []
 

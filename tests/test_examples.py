@@ -598,7 +598,7 @@ def test_a_charge_whose_answer_was_lost_is_looked_up(registry: Registry, tmp_pat
 
     assert done.result == charging.Receipt("charge-order-13", 1250)
     assert [entry.attempt for entry in done.history] == [2]
-    assert done.record.updated_at - done.record.admitted_at == 2_000
+    assert done.record.updated_at - done.record.admitted_at == 5_000
     assert bank.read_text() == "charge-order-13 1250\n"
 
 

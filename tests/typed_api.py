@@ -14,6 +14,7 @@ import msgspec
 
 from yieldstar_cli import (
     ChildFailed,
+    EffectAnswer,
     ExecutionRecord,
     ExecutionRef,
     Handle,
@@ -23,8 +24,11 @@ from yieldstar_cli import (
     Snapshot,
     Step,
     Store,
+    not_found,
     open_runtime,
+    settled,
     this_step,
+    unknown,
     workflow,
 )
 from yieldstar_cli.engine.outside import ExecutionHandle
@@ -314,3 +318,41 @@ def opened() -> None:
         assert_type(runtime.store(Place, "home").set(Place("Ulm")).state, Place)
         assert_type(runtime.store(Place, "home").update(lambda place: place).state, Place)
         runtime.store("Place", "home", name="Place")  # type: ignore[call-overload]  # pyright: ignore
+
+
+def find_charge(effect_id: str, order: ChargeOrder) -> EffectAnswer[Receipt]:
+    if effect_id == "later":
+        return unknown
+    return settled(Receipt(order.order)) if effect_id else not_found
+
+
+async def find_charge_there(effect_id: str, order: ChargeOrder) -> EffectAnswer[Receipt]:
+    return find_charge(effect_id, order)
+
+
+def charge(effect_id: str, order: ChargeOrder) -> Receipt:
+    return Receipt(order.order)
+
+
+async def charge_there(effect_id: str, order: ChargeOrder) -> Receipt:
+    return Receipt(order.order)
+
+
+async def charge_in_every_way(step: Step, order: ChargeOrder) -> None:
+    """spec F1: plain or async, each; the result is of the type that `perform` returns."""
+    plainly = await step.effect(
+        "a", operation="charge", input=order, lookup=find_charge, perform=charge
+    )
+    assert_type(plainly, Receipt)
+    there = await step.effect(
+        "b", operation="charge", input=order, lookup=find_charge_there, perform=charge_there
+    )
+    assert_type(there, Receipt)
+    mixed = await step.effect(
+        "c", operation="charge", input=order, lookup=find_charge_there, perform=charge, retry_in=2
+    )
+    assert_type(mixed, Receipt)
+    branch = step.spawn(
+        step.effect("d", operation="charge", input=order, lookup=find_charge, perform=charge_there)
+    )
+    assert_type(await branch, Receipt)

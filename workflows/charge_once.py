@@ -65,5 +65,5 @@ async def charge_once(step: Step, charge: Charge) -> Receipt:
         input=charge,
         lookup=find_charge,
         perform=charge_card,
-        retry_in="2s",
+        retry_in="5s",
     )

@@ -8,12 +8,15 @@ import pytest
 
 from tests.cli.conftest import MINUTE, NOON, Shop
 from tests.cli.family import rest
+from yieldstar_cli.errors import Fatal
 from yieldstar_cli.failures import encode_error
 from yieldstar_cli.model import (
     Action,
     Attempt,
     Completed,
     Delivery,
+    Entry,
+    Failed,
     HoldEffect,
     LetGoEffect,
     Outcome,
@@ -224,6 +227,21 @@ def test_a_result_that_another_brought_names_it(shop: Shop) -> None:
     assert "settled by" not in shown(shop, "order-40")
 
 
+def test_an_operation_that_gave_up_leaves_the_effect_open_and_says_so(shop: Shop) -> None:
+    """spec F1, O1: Fatal ends the operation, not the effect; a mismatch leaves nothing open."""
+    begun(shop)
+    error = encode_error(Fatal("card declined"))
+    entry = Entry(0, "effect", "charge", False, error, NOON, NOON, 1, label=ID)
+    shop.admit()
+    shop.deliver(entries=[entry], outcome=Failed(error), took=0)
+    doing(shop, "order-43", (hold("refund"),))
+
+    left_open = "effect order-41 (charge): it stays open; whoever asks next looks it up"
+    assert left_open in shown(shop)
+    assert "EffectMismatch" in shown(shop, "order-43")
+    assert "stays open" not in shown(shop, "order-43")
+
+
 def test_an_effect_is_listed_by_its_operation_and_id(shop: Shop) -> None:
     """spec F1."""
     begun(shop)
@@ -260,6 +278,17 @@ def test_both_results_and_both_inputs_are_shown(shop: Shop) -> None:
         assert "late brought another result after its delivery was over: r-3;" in text
         assert text.count("brought another result") == 2
     assert "api_key=k-2" in shown(shop, "order-43", "--reveal")
+
+
+def test_no_secret_of_an_input_is_in_the_refusal(shop: Shop) -> None:
+    """security S25; spec F1: neither the one that stands nor the one that was asked for."""
+    dispute(shop)
+
+    for words in ((), ("--history",)):
+        said = shop.screen("show", "order-43", *words, columns=200)
+        assert "is 'charge' of another input" in said.out
+        assert "k-1" not in said.out
+        assert "k-2" not in said.out
 
 
 def test_programs_get_every_report(shop: Shop) -> None:

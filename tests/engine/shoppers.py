@@ -98,7 +98,7 @@ def shopper(bank: FarBank) -> Workflow[..., list[str]]:
                 effect_id,
                 operation="charge",
                 input=amount,
-                lookup=bank.look_soon if asynchronous else bank.look,  # type: ignore[arg-type]
+                lookup=bank.look_soon if asynchronous else bank.look,
                 perform=bank.charge_soon if asynchronous else bank.charge,
                 retry_in="3s",
             )

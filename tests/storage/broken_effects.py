@@ -338,6 +338,16 @@ class SettlementsWakeEverybody(BrokenEffects):
         return super().record(delivery, changes)
 
 
+class TheDeadAreNotMissed(BrokenEffects):
+    """Who waits for what a dead worker tried is not told of its death."""
+
+    found_by = "test_the_death_of_a_worker_wakes_who_waits_for_what_it_tried"
+
+    def bury(self, worker: int, how: str, marked: Any, **words: Any) -> Any:
+        self.sql("UPDATE waits SET effect = NULL WHERE effect IS NOT NULL")
+        return self.true.workers.bury(worker, how, marked, **words)
+
+
 class WaitsAreBlind(BrokenEffects):
     """A wait is written without a look at its effect: a settlement just before it is missed."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from yieldstar_cli import failures
 from yieldstar_cli.cli.render import values
 from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.model import EffectRecord, EffectReport
@@ -37,8 +38,8 @@ def _standing(step: Operation, own: str, record: EffectRecord, now_ms: int) -> s
     if step.finished_at is not None:
         if step.state == "completed" and record.settled_by not in (None, own):
             return f"settled by {record.settled_by}"
-        if step.state != "completed" and record.status == "pending":
-            return "whether it was done is not known"
+        if step.state != "completed" and record.status == "pending" and not _refused(step):
+            return "it stays open; whoever asks next looks it up"
         return ""
     if step.state == "retrying" and step.due_at is not None:
         left = step.due_at - now_ms
@@ -52,6 +53,11 @@ def _standing(step: Operation, own: str, record: EffectRecord, now_ms: int) -> s
     if record.holder == own:
         return "another branch tries it"
     return f"another execution tries it ({record.holder})"
+
+
+def _refused(step: Operation) -> bool:
+    """Whether it was another operation's, or another input's: not its own to leave open."""
+    return step.value is not None and failures.view_error(step.value).name == "EffectMismatch"
 
 
 def disagreements(record: EffectRecord) -> Iterator[EffectReport]:

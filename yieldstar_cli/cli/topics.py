@@ -116,6 +116,32 @@ COLUMNS, TZ. Files that others may write are refused unless --trust-dir names
 their directory.
 """
 
+_EFFECTS = """\
+ys show order-42
+ys doctor
+
+An effect (step.effect) is something that the world outside is to do once: a
+charge, a booking. Its ID stands for one operation with one input, in all
+executions. It is tried by one at a time, and after any doubt it is looked up
+before it is done again.
+
+What ys show says below one:
+  in doubt, looks again in 8 s           a try or a look-up came to nothing; it
+                                         is looked up until somebody knows
+  another execution tries it (order-41)  ys explain follows that one
+  settled by order-41                    that one did it; this has its result
+
+What did not agree stands below the steps, and ys doctor warns of it:
+  asked for …; this ID is …              a mismatch: another operation or input
+                                         is refused (EffectMismatch)
+  brought another result                 a conflict, or late: the first result
+                                         stands; look at the service
+
+There is nothing to mend here: effects are kept for ever, and no command changes
+one. INVALID_EFFECT_ANSWER: a look-up gave none of its three answers (settled,
+not_found, unknown), or a result cannot be stored; put the module right.
+"""
+
 
 def _exit_codes() -> str:
     lines = ["ys wait order-42; echo $?", "ys help exit-codes", "", "Exit statuses:", ""]
@@ -133,6 +159,7 @@ TOPICS: Mapping[str, str] = MappingProxyType(
         "values": _VALUES,
         "ids": _IDS,
         "files": _FILES,
+        "effects": _EFFECTS,
     }
 )
 
@@ -145,5 +172,6 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "values": "how params and results are stored and shown",
         "ids": "execution IDs, @last, prefixes, IDs from stdin",
         "files": "the project, the database, ys.toml, environment variables",
+        "effects": "what the world outside does once: in doubt, settled, disputed",
     }
 )

@@ -154,7 +154,7 @@ class SqliteEffects:
         f, operation, given, result, *right = standing
         if operation != asked.operation or not _same(given, asked.input):
             self._report(f, number, "mismatch", operation=asked.operation, given=asked.input)
-            return False, _mismatch(asked, operation, given)
+            return False, _mismatch(asked, operation)
         if result is not None:
             return True, result
         if right == [number, token, asked.step_key]:
@@ -230,19 +230,15 @@ def _canonical(text: str) -> str:
     return json.dumps(json.loads(text), sort_keys=True)
 
 
-def _mismatch(asked: HoldEffect, operation: str, given: str) -> str:
-    """Why it is refused, as an entry's value."""
+def _mismatch(asked: HoldEffect, operation: str) -> str:
+    """Why it is refused, as an entry's value: without inputs, which may hold secrets."""
     if operation != asked.operation:
         said = f"is the operation {operation!r}, not {asked.operation!r}"
     else:
-        said = f"is {operation!r} of {_short(given)}, not of {_short(asked.input)}"
+        said = f"is {operation!r} of another input"
     told = {
         "name": "EffectMismatch",
         "code": "EFFECT_MISMATCH",
         "message": f"effect {asked.effect_id!r} {said}",
     }
     return json.dumps(told, separators=(",", ":"))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -56,6 +56,19 @@ class EffectWaitRows(EffectRows):
 
                 assert sorted(self.due(storage)) == [f"v-{how}", f"w-{how}"]
 
+    def test_the_death_of_a_worker_wakes_who_waits_for_what_it_tried(self) -> None:
+        """Spec F1, L3; cases 355, 358: its execution and the other one are due."""
+        with self.opened() as adapter:
+            storage, mine = adapter.storage, self.worker
+            self.worker = self.another_worker(storage)
+            self.stands(storage, self.begun(storage, "a"))
+            dead, self.worker = self.worker, mine
+            self.waits_for(storage, "w")
+
+            storage.workers.bury(dead, "died", {}, max_deaths=5)
+
+            assert sorted(self.due(storage)) == ["a", "w"]
+
     def test_who_waits_too_late_is_ready_at_once(self) -> None:
         """Spec F1, R10; case 358: registered after the settlement, or the release, it missed."""
         with self.opened() as adapter:

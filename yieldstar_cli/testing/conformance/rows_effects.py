@@ -64,7 +64,7 @@ class EffectRows(RoomRows):
     # --- who may try it ----------------------------------------------------------------------
 
     def test_an_effect_is_begun_held_and_settled_once(self) -> None:
-        """Spec F1; case 351: certain at first; its entry is the result, as it was given."""
+        """Spec F1; case 351: certain at first, its own after that; its entry is the result."""
         with self.opened() as adapter:
             storage = adapter.storage
             assert storage.effects.get(EFFECT) is None
@@ -72,6 +72,7 @@ class EffectRows(RoomRows):
 
             assert self.stands(storage, delivery) == "certain"
             begun = self.effect_of(storage)
+            assert self.stands(storage, delivery) == "still"
             recorded = self.did(storage, delivery, self.settle('{"receipt":1}'))
 
             assert (begun.operation, begun.input, begun.status) == ("charge", INPUT, "pending")
