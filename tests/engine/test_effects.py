@@ -519,6 +519,37 @@ def test_an_effect_that_lost_a_race_is_let_go_or_ends_for_whoever_asks_next(
         assert kept(bench).reports == ()
 
 
+def test_a_look_that_ends_when_nobody_asks_any_more_leads_to_nothing() -> None:
+    """case 358; spec F1, O4: the right goes back, and whoever waits for it tries it."""
+    bank = Bank()
+    bank.charging = ["lost before"]
+
+    @workflow
+    async def impatient(step: Step) -> str:
+        charge = step.effect(
+            "order-1", operation="charge", input=100, lookup=bank.look, perform=bank.charge
+        )
+        try:
+            await step.timeout(charge, "15s")
+        except StepTimeout:
+            return "late"
+        return "in time"
+
+    pay = payer(bank)
+    with Bench(impatient, pay, duration=lambda call: 4 * SECOND) as bench:
+        bench.admit(impatient, execution_id="a")
+        at(bench, 14 * SECOND + 1)  # it looks from 14 to 18
+        admit(bench, pay, "b")
+        at(bench, 15 * SECOND)
+        assert status(bench, "b") == "suspended"
+        bench.run()
+
+        assert bench.result("a").result == "late"
+        assert bench.result("b").result == Receipt(1, 100)
+        assert bank.taken == ["charge", "look", "look", "charge"]
+        assert not bench.storage.db.rows("SELECT * FROM effects WHERE holder IS NOT NULL")
+
+
 def test_an_effect_that_lost_a_select_is_as_good_as_before() -> None:
     """spec F1, O4: its handle goes on, and is awaited again."""
     bank = Bank()
