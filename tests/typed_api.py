@@ -356,3 +356,15 @@ async def charge_in_every_way(step: Step, order: ChargeOrder) -> None:
         step.effect("d", operation="charge", input=order, lookup=find_charge, perform=charge_there)
     )
     assert_type(await branch, Receipt)
+
+
+async def mistakes_on_effects(step: Step, order: ChargeOrder, place: Place) -> None:
+    """Each call is wrong, and both checkers say so."""
+    await step.effect("a", operation="o", input=place, lookup=find_charge, perform=charge)  # type: ignore[arg-type]  # pyright: ignore
+    await step.effect("a", operation="o", input=order, lookup=find_charge, perform=load_total)  # type: ignore[arg-type]  # pyright: ignore
+    await step.effect("a", operation="o", input=order, lookup=charge, perform=charge)  # type: ignore[arg-type]  # pyright: ignore
+    await step.effect("a", operation="o", input=order, perform=charge)  # type: ignore[call-overload]  # pyright: ignore
+    await step.effect("a", input=order, lookup=find_charge, perform=charge)  # type: ignore[call-overload]  # pyright: ignore
+    await step.effect(7, operation="o", lookup=find_charge, perform=charge)  # type: ignore[call-overload]  # pyright: ignore
+    step.effect("a", operation="o", input=order, lookup=find_charge, perform=charge)  # type: ignore[unused-coroutine]  # pyright: ignore
+    settled()  # type: ignore[call-arg]  # pyright: ignore

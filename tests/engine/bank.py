@@ -28,8 +28,8 @@ class Bank:
     """Charges as often as it is asked to: who asks twice pays twice.
 
     `charging` and `looking` hold what happens in the next calls, first come first served:
-    "lost before", "lost after", "garbage", or for a look "unknown" and "lost". With nothing
-    left there, it does as it is told.
+    "lost before", "lost after", "garbage", or for a look "unknown", "lost" and "nothing" (not
+    found, whatever was done since it was asked). With nothing left there, it does as it is told.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,8 @@ class Bank:
         match self.looking.pop(0) if self.looking else "":
             case "unknown":
                 return unknown
+            case "nothing":
+                return not_found
             case "lost":
                 raise Lost("no answer")
             case "garbage":

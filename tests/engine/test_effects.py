@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from tests.engine.bank import Bank, Receipt, admit, kept, payer
 from tests.engine.several import START, at, killed_everywhere, shown, status, waits
 from yieldstar_cli import Fatal, Step, settled, unknown, workflow
+from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import EffectMismatch, StepTimeout
+from yieldstar_cli.model import Entry, HoldEffect, Round, SettleEffect
 from yieldstar_cli.testing import Bench
 
 SECOND = 1_000
@@ -288,12 +291,6 @@ def is_cancelled_now(bench: Bench) -> None:
     bench.cancel("a", now=True)
 
 
-def its_lease_ends(bench: Bench) -> None:
-    """Its worker does not renew, and another comes."""
-    for row in bench.storage.workers.all(living=True):
-        bench.storage.workers.renew(row.number, bench.clock.now_ms() - 1)
-
-
 def stops(bench: Bench) -> None:
     """Its worker is told to stop, and does not wait for what runs."""
     for worker in bench.workers:
@@ -519,6 +516,37 @@ def test_an_effect_that_lost_a_race_is_let_go_or_ends_for_whoever_asks_next(
         assert kept(bench).reports == ()
 
 
+def test_a_look_that_ends_when_nobody_asks_any_more_leads_to_nothing() -> None:
+    """case 358; spec F1, O4: the right goes back, and whoever waits for it tries it."""
+    bank = Bank()
+    bank.charging = ["lost before"]
+
+    @workflow
+    async def impatient(step: Step) -> str:
+        charge = step.effect(
+            "order-1", operation="charge", input=100, lookup=bank.look, perform=bank.charge
+        )
+        try:
+            await step.timeout(charge, "15s")
+        except StepTimeout:
+            return "late"
+        return "in time"
+
+    pay = payer(bank)
+    with Bench(impatient, pay, duration=lambda call: 4 * SECOND) as bench:
+        bench.admit(impatient, execution_id="a")
+        at(bench, 14 * SECOND + 1)  # it looks from 14 to 18
+        admit(bench, pay, "b")
+        at(bench, 15 * SECOND)
+        assert status(bench, "b") == "suspended"
+        bench.run()
+
+        assert bench.result("a").result == "late"
+        assert bench.result("b").result == Receipt(1, 100)
+        assert bank.taken == ["charge", "look", "look", "charge"]
+        assert not bench.storage.db.rows("SELECT * FROM effects WHERE holder IS NOT NULL")
+
+
 def test_an_effect_that_lost_a_select_is_as_good_as_before() -> None:
     """spec F1, O4: its handle goes on, and is awaited again."""
     bank = Bank()
@@ -719,3 +747,53 @@ def test_a_late_result_is_kept_and_never_replaces_the_one_that_stands(same: bool
         )
         assert kept(bench).disputed is not same
         assert len(bench.storage.effects.find(disputed=True)) == (not same)
+
+
+@pytest.mark.parametrize("answer", ["nothing", ""])
+def test_who_lost_its_right_while_it_looked_does_not_perform(tmp_path: Path, answer: str) -> None:
+    """cases 85, 355; spec F1, L2: the right is asked for again between the look and the try."""
+    bank = Bank()
+    bank.charging = ["lost before"]
+    bank.looking = ["", answer]
+    pay = payer(bank)
+    clock = ManualClock()
+    slow = Bench(pay, path=tmp_path / "ys.db", clock=clock, duration=lambda call: 5 * SECOND)
+    with slow, Bench(pay, path=tmp_path / "ys.db", clock=clock) as quick:
+        admit(slow, pay, "a")
+        at(slow, 16 * SECOND)  # it looks from 15 to 20
+        (worker,) = slow.storage.workers.all(living=True)
+        slow.storage.workers.renew(worker.number, clock.now_ms() - 1)
+
+        at(quick, 17 * SECOND)
+        assert quick.result("a").result == Receipt(1, 100)
+        assert bank.taken == ["charge", "look", "charge"]
+        slow.run()
+
+        assert bank.taken == ["look"]
+        assert bank.charges == {"order-1": 1}
+        assert "ended elsewhere" in [event.kind for event in slow.events]
+        late = [] if answer == "nothing" else ["late"]
+        assert [report.kind for report in kept(slow).reports] == late
+        assert not kept(slow).disputed
+
+
+def test_two_different_settlements_leave_the_first_and_show_both() -> None:
+    """case 357; spec F1: whoever brings the second is told the first."""
+    bank = Bank()
+    pay = payer(bank)
+    with Bench(pay) as bench:
+        admit(bench, pay, "a", "b")
+        deliveries = bench.storage.executions.claim_due(bench.clock.now_ms())
+        record, now = bench.storage.deliveries.record, bench.clock.now_ms()
+        record(deliveries[0], Round(actions=(HoldEffect("k", now, "order-1", "charge", "100"),)))
+        told: list[Entry] = []
+        for delivery, result in zip(deliveries, ['"first"', '"second"'], strict=True):
+            settle = SettleEffect("k", now, "order-1", result)
+            told += record(delivery, Round(actions=(settle,))).entries
+
+        assert [entry.value for entry in told] == ['"first"', '"first"']
+        found = kept(bench)
+        assert (found.result, found.settled_by) == ('"first"', "a")
+        (report,) = found.reports
+        assert (report.kind, report.execution_id, report.result) == ("conflict", "b", '"second"')
+        assert found.disputed

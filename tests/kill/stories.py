@@ -114,6 +114,13 @@ STORIES = (
         changes=6,
     ),
     Story(
+        "bills",
+        (trigger("pays", id="he"), trigger("pays", id="she")),
+        WORKER,
+        ends={"he": ("completed", [0, 1, 2]), "she": ("completed", [0, 1, 2])},
+        at_once=2,
+    ),
+    Story(
         "deferring",
         (trigger("deferring"),),
         WORKER,

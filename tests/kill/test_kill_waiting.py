@@ -201,9 +201,9 @@ def check_stores(found: Told) -> None:
 # The reference run of each story tells how many points there are.
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path) -> None:
-    """cases 186, 196, 234, 264, 281; B09, B01; spec C3, C6, C7, E13, M2, S3: one child for each
-    key, one current incarnation, each message consumed once, each change of a store made once,
-    nothing recorded runs again."""
+    """cases 186, 196, 234, 264, 281, 355; B09, B01; spec C3, C6, C7, E13, F1, M2, S3: one child
+    for each key, one current incarnation, each message consumed once, each change of a store and
+    each effect made once, nothing recorded runs again."""
     template = begin(story, tmp_path / "template")
     reference = tmp_path / "reference"
     shutil.copytree(template.folder, reference)
@@ -252,6 +252,7 @@ def test_a_kill_anywhere_changes_nothing_of_the_end(story: Story, tmp_path: Path
         again = {name for name, times in runs.items() if times > 1}
         assert len(again) <= story.at_once, (folder.name, where)
         assert max(runs.values(), default=0) <= 2
+        assert not any(name.startswith("paid-") for name in again), "an effect is done once"
         keys = {(name, key) for name, key in ledger(folder) if name in again}
         assert len(keys) == len(again)
     assert count > (10 if story.deadly[0] == "worker" else 1)

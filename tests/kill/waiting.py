@@ -9,7 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from yieldstar_cli import ChildCancelled, ChildFailed, Step, this_step, workflow
+from yieldstar_cli import (
+    ChildCancelled,
+    ChildFailed,
+    EffectAnswer,
+    Step,
+    not_found,
+    settled,
+    this_step,
+    workflow,
+)
 
 
 class Decision(msgspec.Struct):
@@ -185,6 +194,37 @@ async def fetches(step: Step) -> list[int]:
     for _ in range(3):
         found.append(await shelf.take(first, take))
         await step.run(note, f"fetched-{found[-1]}")
+    return found
+
+
+# --- effects -------------------------------------------------------------------------------------
+
+
+def pay(bill: str, amount: int) -> int:
+    """Pay a bill, as often as it is called."""
+    note(f"paid-{bill}")
+    return amount
+
+
+def paid(bill: str, amount: int) -> EffectAnswer[int]:
+    """Whether it is in the ledger."""
+    path = Path("ledger.txt")
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = any(line.startswith(f"paid-{bill} ") for line in lines)
+    return settled(amount) if found else not_found
+
+
+@workflow
+async def pays(step: Step) -> list[int]:
+    """Pays three bills; another execution pays the same ones."""
+
+    async def bill(number: int) -> int:
+        return await step.effect(
+            f"bill-{number}", operation="pay", input=number, lookup=paid, perform=pay
+        )
+
+    found = [await bill(0), *await step.all([bill(1), bill(2)])]
+    await step.run(note, f"done-{step.event.execution_id}")
     return found
 
 

@@ -117,6 +117,9 @@ class Effects:
             if isinstance(value, Unknown):
                 self._give_back(handle)
                 return Came.TO_NOTHING
+            if isinstance(value, NotFound) and handle.state is not State.OPEN:
+                self._give_back(handle)  # nobody asks for it any more
+                return Came.TO_MORE
             if isinstance(value, NotFound):
                 # While it was looked up the right may have gone to another: asked once more,
                 # nothing but the call itself lies between the answer and the try.
