@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import clock, ids
 from yieldstar_cli.engine.retry import next_pause_ms
 from yieldstar_cli.errors import StepTimeout
 from yieldstar_cli.model import Kind
+from yieldstar_cli.model_frozen import quick_dataclass
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.engine.operations import DurableHandle
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class StepEnd:
     """How one attempt ended: a value, or an error."""
 
@@ -30,14 +30,14 @@ class StepEnd:
     never_ran: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Again:
     """Try again at this moment."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Final:
     """The operation ends: with the attempt's value, or with this error."""
 

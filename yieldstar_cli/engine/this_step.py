@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from yieldstar_cli.errors import MisplacedCall
+from yieldstar_cli.model_frozen import quick_dataclass
 
 
 def _never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class ThisStep:
     """The running attempt of a step."""
 
