@@ -83,6 +83,7 @@ WRITERS = {
         "storage.sqlite.executions",
         "storage.sqlite.claims",
         "storage.sqlite.endings",
+        "storage.sqlite.together",
         "storage.sqlite.releases",
         "storage.sqlite.actions",
         "storage.sqlite.consequences",

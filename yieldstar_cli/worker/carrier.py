@@ -70,6 +70,10 @@ class Host(Protocol):
         """The version that the next incarnation of a `definition` runs (spec R11)."""
         ...
 
+    def commit(self, carrier: Carrier, changes: Round) -> None:
+        """Write a round, together with those of the same turn; `carrier.committed` is told."""
+        ...
+
     def rouse(self) -> None:
         """By what was committed others may be due, here or in another worker."""
         ...
@@ -98,6 +102,27 @@ class Host(Protocol):
 class Carrier:
     """One delivery of one execution, from its claim to its acknowledgement."""
 
+    __slots__ = (
+        "_applying",
+        "_begun_at",
+        "_committing",
+        "_looks",
+        "_nudged",
+        "_pressed",
+        "_result_type",
+        "_status",
+        "_timer",
+        "_tries",
+        "claimed",
+        "driver",
+        "host",
+        "over",
+        "recorded",
+        "scheduled",
+        "suspending",
+        "waiting",
+    )
+
     def __init__(
         self,
         host: Host,
@@ -119,7 +144,7 @@ class Carrier:
             host.performers,
             driver,
             claimed.delivery,
-            ended=lambda: host.schedule(self),
+            ended=self._wake,
             say=self._say,
         )
         self._looks = Looks(deliveries, claimed.delivery, driver, waiting)
@@ -168,6 +193,9 @@ class Carrier:
             self._looks.stale = True
             self.host.schedule(self)
 
+    def _wake(self) -> None:
+        self.host.schedule(self)
+
     # --- a round -------------------------------------------------------------------------
 
     @property
@@ -185,7 +213,8 @@ class Carrier:
         now = self.host.loop.now_ms()
         self._apply(now)
         driver = self.driver
-        driver.let_go()
+        if driver.actions:
+            driver.let_go()
         outcome: Outcome | None = None
         release = False
         if driver.fault is not None:
@@ -217,6 +246,8 @@ class Carrier:
 
     def _apply(self, now: int) -> None:
         """Apply what is ready; a request to cancel once no step is left that has to end first."""
+        if self._applying.idle(now) and self._looks.cancel is None:
+            return
         self.host.enter_code(self)
         try:
             if self._looks.stale and not self.host.stopping:
@@ -311,15 +342,12 @@ class Carrier:
     def _commit(self, changes: Round) -> None:
         self._committing = True
         self.suspending = isinstance(changes.outcome, Suspended)
-        delivery = self.claimed.delivery
-        self.host.writer.submit(
-            lambda storage: storage.deliveries.record(delivery, changes),
-            lambda recorded, error: self._committed(changes, recorded, error),
-        )
+        self.host.commit(self, changes)
 
-    def _committed(
+    def committed(
         self, changes: Round, recorded: Recorded | None, error: BaseException | None
     ) -> None:
+        """The round is written, or `error` says why it is not."""
         self._committing = self.suspending = False
         if self.over:
             return
@@ -379,7 +407,7 @@ class Carrier:
         if self._leaving and moment is not None and moment <= now:
             moment = None  # a deadline that takes a look, which whoever goes on takes (spec S6)
         if moment is not None and driver.fault is None:
-            self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
+            self._timer = self.host.loop.call_at(moment, self._wake)
 
     # --- ends --------------------------------------------------------------------------------
 
@@ -433,6 +461,7 @@ class Carrier:
             self._timer.cancel()
             self._timer = None
         self._tries.close()
+        self._applying.close()
         if outcome is not None:
             took = self.host.loop.now_ms() - self._begun_at
             due = outcome.due_at if isinstance(outcome, Suspended) else None

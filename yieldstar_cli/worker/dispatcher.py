@@ -7,7 +7,8 @@ and a simulator drive the same code.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from yieldstar_cli.engine import assembly
 from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.failures_text import message_of
-from yieldstar_cli.model import Claimed, Outcome, Suspended, WorkerRow
+from yieldstar_cli.model import Claimed, Outcome, Recorded, Round, Suspended, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
 from yieldstar_cli.worker.waiting import Waiting
@@ -109,6 +110,10 @@ class Dispatcher:
         self._residents: OrderedDict[int, _Resident] = OrderedDict()
         self._since_memory = 0
         self._scheduled: list[Carrier] = []
+        #: Rounds of this turn, which go to the writer together when it ends.
+        self._rounds: list[tuple[Carrier, Round]] = []
+        self._in_turn = False
+        self._poll_comes = False
         self._left: list[Driver] = []
         self._flushing = False
         self._claiming = False
@@ -294,13 +299,14 @@ class Dispatcher:
             self._say("trouble", text=str(error))
             self._sleep_until(self.loop.now_ms() + RETRY_MS)
             return
-        for claimed in found:
-            self._begin(claimed)
+        with self._turn():
+            for claimed in found:
+                self._begin(claimed)
         self._claiming = False
         self._drop_residents()
         again, self._claim_again = self._claim_again, False
         if again or found:
-            self.loop.post(self.poll)
+            self._poll_soon()
             return
         # Somebody else was quicker, or what is due is not for us: look again, not at once.
         self._sleep_until(self.loop.now_ms() + RETRY_MS)
@@ -393,9 +399,19 @@ class Dispatcher:
     def rouse(self) -> None:
         """By what was committed others may be due: see whether here, and tell elsewhere."""
         if not self.stopping:
-            self.loop.post(self.poll)
+            self._poll_soon()
         if self.on_rouse is not None:
             self.on_rouse()
+
+    def _poll_soon(self) -> None:
+        """Poll once all that is ready has been done, however many ask for it."""
+        if not self._poll_comes:
+            self._poll_comes = True
+            self.loop.post(self._poll_now)
+
+    def _poll_now(self) -> None:
+        self._poll_comes = False
+        self.poll()
 
     def _hand_back(self, claimed: Claimed) -> None:
         delivery = claimed.delivery
@@ -437,12 +453,56 @@ class Dispatcher:
     def _flush(self) -> None:
         self._flushing = False
         scheduled, self._scheduled = self._scheduled, []
-        for carrier in scheduled:
-            carrier.scheduled = False
-            try:
-                carrier.pump()
-            except (Exception, SystemExit, GeneratorExit) as error:
-                self._break_off(carrier, error)
+        with self._turn():
+            for carrier in scheduled:
+                carrier.scheduled = False
+                try:
+                    carrier.pump()
+                except (Exception, SystemExit, GeneratorExit) as error:
+                    self._break_off(carrier, error)
+
+    def commit(self, carrier: Carrier, changes: Round) -> None:
+        """Write a round, together with those of the same turn; `carrier.committed` is told."""
+        self._rounds.append((carrier, changes))
+        if not self._in_turn:
+            self._commit_rounds()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """What many carriers write meanwhile goes to the writer as one request."""
+        self._in_turn = True
+        try:
+            yield
+        finally:
+            self._in_turn = False
+            self._commit_rounds()
+
+    def _commit_rounds(self) -> None:
+        if not self._rounds:
+            return
+        rounds, self._rounds = self._rounds, []
+        asked = [(carrier.claimed.delivery, changes) for carrier, changes in rounds]
+        self.writer.submit(
+            lambda storage: storage.deliveries.record_all(asked),
+            lambda answers, error: self._committed(rounds, answers, error),
+        )
+
+    def _committed(
+        self,
+        rounds: Sequence[tuple[Carrier, Round]],
+        answers: Sequence[Recorded | Exception] | None,
+        error: BaseException | None,
+    ) -> None:
+        with self._turn():
+            for index, (carrier, changes) in enumerate(rounds):
+                answer = None if answers is None else answers[index]
+                try:
+                    if isinstance(answer, Exception):
+                        carrier.committed(changes, None, answer)
+                    else:
+                        carrier.committed(changes, answer, error)
+                except (Exception, SystemExit, GeneratorExit) as raised:
+                    self._break_off(carrier, raised)
 
     def enter_code(self, carrier: Carrier) -> None:
         """Workflow code is about to run: marked for whoever outlives this process (spec L5)."""
@@ -481,7 +541,7 @@ class Dispatcher:
         if outcome is not None:
             self._troubles.pop(number, None)
         if not self.stopping:
-            self.loop.post(self.poll)
+            self._poll_soon()
         else:
             self._tell_idle()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.engine import attempts
@@ -19,19 +18,8 @@ if TYPE_CHECKING:
 Handle = DurableHandle[Any]
 
 
-@dataclass(slots=True)
-class _Running:
-    """One attempt under way."""
-
-    started_at: int
-    attempt: int
-    performed: Performed
-    asynchronous: bool
-    timer: Cancellable | None = None
-
-
 class _NotHandedOver:
-    """Stands for an attempt that the performers do not have yet."""
+    """Stands for an attempt that the performers do not have yet, or no more."""
 
     started_at: int | None = None
 
@@ -39,11 +27,48 @@ class _NotHandedOver:
         """Nothing to call off."""
 
 
+_NOT_HANDED_OVER = _NotHandedOver()
+
+
+class _Running:
+    """One attempt under way."""
+
+    __slots__ = ("asynchronous", "attempt", "handle", "performed", "started_at", "timer", "tries")
+
+    def __init__(
+        self, tries: Tries, handle: Handle, started_at: int, attempt: int, *, asynchronous: bool
+    ) -> None:
+        self.tries = tries
+        self.handle = handle
+        self.started_at = started_at
+        self.attempt = attempt
+        self.performed: Performed = _NOT_HANDED_OVER
+        self.asynchronous = asynchronous
+        self.timer: Cancellable | None = None
+
+    def ended(self, end: StepEnd) -> None:
+        """It is over, and this is how."""
+        self.tries.end(self, end)
+
+
 class Tries:
     """Attempts of a delivery's steps and polls. A handle in it must not be started again.
 
     `ended` is called whenever something waits to be taken; `say` tells people.
     """
+
+    __slots__ = (
+        "_closed",
+        "_delivery",
+        "_driver",
+        "_ended",
+        "_loop",
+        "_performers",
+        "_running",
+        "_say",
+        "_tell_ended",
+        "_when_quiet",
+    )
 
     def __init__(
         self,
@@ -62,8 +87,8 @@ class Tries:
         self._tell_ended = ended
         self._say = say
         self._running: dict[Handle, _Running] = {}
-        #: Ends that are not applied yet.
-        self._ended: dict[Handle, tuple[StepEnd, str]] = {}
+        #: Ends that are not applied yet, and how each ended.
+        self._ended: dict[Handle, tuple[Handle, StepEnd, str]] = {}
         self._closed = False
         self._when_quiet: Callable[[], None] | None = None
 
@@ -82,8 +107,10 @@ class Tries:
 
     def take(self) -> list[tuple[Handle, StepEnd, str]]:
         """What has ended since the last call, and how: "error" or "timeout"."""
+        if not self._ended:
+            return []
         ended, self._ended = self._ended, {}
-        return [(handle, end, how) for handle, (end, how) in ended.items()]
+        return list(ended.values())
 
     def start(self, handle: Handle, now: int) -> None:
         """Begin the next attempt of a step or poll, unless its time is up already."""
@@ -91,7 +118,8 @@ class Tries:
         assert work is not None, "only steps and polls start"
         early = attempts.expired(handle, now)
         if early is not None:
-            self._ended[handle] = (StepEnd(None, early, now, now, never_ran=True), "timeout")
+            end = StepEnd(None, early, now, now, never_ran=True)
+            self._ended[handle] = (handle, end, "timeout")
             return
         attempt = handle.attempts + 1
         call = StepCall(
@@ -105,13 +133,13 @@ class Tries:
             kwargs=work.kwargs,
             asynchronous=attempts.is_async(work.fn),
         )
-        running = _Running(now, attempt, _NotHandedOver(), call.asynchronous)
+        running = _Running(self, handle, now, attempt, asynchronous=call.asynchronous)
         self._running[handle] = running
         self._say("step_started", step_key=handle.key, attempt=attempt)
-        running.performed = self._performers.start(
-            call, lambda end: self._end(handle, running, end)
-        )
-        self._limit(handle, running)
+        performed = self._performers.start(call, running.ended)
+        if self._running.get(handle) is running:
+            running.performed = performed
+            self._limit(handle, running)
 
     @property
     def must_end(self) -> bool:
@@ -130,6 +158,8 @@ class Tries:
 
     def stop_withdrawn(self) -> None:
         """Async steps of cancelled branches stop; sync ones run on and hold the delivery open."""
+        if not self._running:
+            return
         for handle, running in list(self._running.items()):
             if handle.state is State.WITHDRAWN and running.asynchronous:
                 self._call_off(running)
@@ -142,6 +172,12 @@ class Tries:
             self._call_off(running)
             if running.asynchronous:
                 del self._running[handle]
+        if not self._running:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        # Whoever made this holds it: without this, both would wait for the garbage collector.
+        self._tell_ended = self._say = _nothing
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
         """After `close`: call `callback` once no sync attempt runs any more (spec L4)."""
@@ -158,9 +194,12 @@ class Tries:
 
     def _limit(self, handle: Handle, running: _Running) -> None:
         """Look at the attempt's time again when it may be over."""
+        work = handle.work
+        if work is None or (work.timeout_ms is None and work.retry is None):
+            return  # most have no limit
         now = self._loop.now_ms()
         at = attempts.must_end_at(handle, running.performed.started_at, now)
-        if at is not None and self._running.get(handle) is running:
+        if at is not None:
             running.timer = self._loop.call_at(at, lambda: self._timed_out(handle, running))
 
     def _timed_out(self, handle: Handle, running: _Running) -> None:
@@ -176,20 +215,30 @@ class Tries:
         started_at = running.started_at if began is None else began
         seconds = (at - started_at) / 1000
         error = StepTimeout(f"{handle.key} took longer than {seconds:g} s (try {running.attempt})")
-        self._end(handle, running, StepEnd(None, error, started_at, now))
+        self.end(running, StepEnd(None, error, started_at, now))
 
-    def _end(self, handle: Handle, running: _Running, end: StepEnd) -> None:
+    def end(self, running: _Running, end: StepEnd) -> None:
+        """An attempt is over; nothing happens where it was given up before."""
+        handle = running.handle
+        running.performed = _NOT_HANDED_OVER
         if running.timer is not None:
             running.timer.cancel()
+            running.timer = None
         if self._running.get(handle) is not running:
             return
         del self._running[handle]
         if self._closed:
             self._say("dropped", step_key=handle.key, attempt=running.attempt)
-            if self._when_quiet is not None and not self._running:
+            if not self._running:
+                self._let_go()
                 callback, self._when_quiet = self._when_quiet, None
-                callback()
+                if callback is not None:
+                    callback()
             return
         how = "timeout" if isinstance(end.error, StepTimeout) else "error"
-        self._ended[handle] = (end, how)
+        self._ended[handle] = (handle, end, how)
         self._tell_ended()
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Nobody is told any more."""

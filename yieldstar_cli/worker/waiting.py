@@ -60,6 +60,8 @@ class Waiting:
 
     def absorb(self) -> list[Handle]:
         """Take note of what began or ceased to be awaited; returns what is awaited of it."""
+        if not self._driver.touched:
+            return []
         touched, self._driver.touched = self._driver.touched, {}
         awaited: list[Handle] = []
         for handle in touched:
@@ -131,6 +133,10 @@ class Waiting:
             self._in_heap.add(handle)
             heappush(self._heap, (handle.due_at, handle.seq, handle))
 
+    def due(self, now: int) -> bool:
+        """Whether the moment of a timer has come, if only of one that is awaited no more."""
+        return bool(self._heap) and self._heap[0][0] <= now
+
     def take_due(self, now: int) -> list[Handle]:
         """Awaited timers whose moment has come; each is given back with `keep` or applied."""
         found = []
@@ -160,6 +166,8 @@ class Waiting:
         """The earliest moment among what is awaited now, retry pauses included, or None."""
         # What a cancel led to is awaited since then, and nobody has taken note of it yet.
         self.absorb()
+        if not self._heap and not self._driver.performing:
+            return None
         moments = [
             handle.retry_at
             for handle in self._driver.performing
@@ -201,6 +209,8 @@ class Waiting:
     ) -> tuple[tuple[Wait, ...], tuple[Place, ...]]:
         """The rows to write and those to delete; from now on the file is taken to have them so."""
         self.absorb()
+        if not self._dirty and not self._unsure:
+            return (), ()
         dirty, self._dirty = self._dirty, {}
         put: list[Wait] = []
         gone: list[Place] = []

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from yieldstar_cli.model import Attempt, Entry, Incarnation, Kind, LogLine, Retry, Round
+from yieldstar_cli.storage.sqlite.bulk import Bulk
 from yieldstar_cli.storage.sqlite.database import Database
 
 #: How many ended tries of one operation are kept for people.
 ATTEMPTS_KEPT = 20
 #: How many earlier incarnations keep their history.
 INCARNATIONS_KEPT = 3
+_POLL = Kind.POLL
 
 ADD_ENTRY = """
 INSERT INTO history (n, incarnation, position, kind, step_key, ok, value, at,
                      started_at, attempt, label, withdrawn)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# Of many executions at once, each in its incarnation of now.
+ADD_ENTRIES = Bulk(
+    """
+WITH given (n, position, kind, step_key, ok, value, at, started_at, attempt, label, withdrawn)
+  AS (VALUES
+""",
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    """
+)
+INSERT INTO history (n, incarnation, position, kind, step_key, ok, value, at,
+                     started_at, attempt, label, withdrawn)
+SELECT e.n, e.incarnation, given.position, given.kind, given.step_key, given.ok, given.value,
+       given.at, given.started_at, given.attempt, given.label, given.withdrawn
+  FROM given
+ CROSS JOIN executions AS e ON e.n = given.n
+""",
+)
 ENTRIES = """
 SELECT position, kind, step_key, ok, value, at, started_at, attempt, label, withdrawn
   FROM history
@@ -58,6 +78,14 @@ DELETE FROM retries
  WHERE n = ? AND incarnation = ? AND kind = ? AND step_key = ?
 """
 END_RETRIES = "DELETE FROM retries WHERE n = :n"
+END_RETRY_NOW = """
+DELETE FROM retries
+ WHERE n = ?1
+   AND incarnation = (SELECT incarnation FROM executions WHERE n = ?1)
+   AND kind = ?2
+   AND step_key = ?3
+"""
+END_RETRIES_OF = "DELETE FROM retries WHERE n IN (SELECT value FROM json_each(:numbers))"
 ADD_LOG = """
 INSERT INTO logs (n, incarnation, line, at, level, text)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -137,6 +165,31 @@ class History:
         if tried:
             self._db.run_many(END_RETRY, [(number, incarnation, e.kind, e.step_key) for e in tried])
 
+    def add_all(self, entries: Sequence[tuple[int, Entry]]) -> None:
+        """As `add_entries`, of many executions: pairs of number and entry."""
+        ADD_ENTRIES.rows(
+            self._db,
+            [
+                (
+                    number,
+                    e.position,
+                    e.kind,
+                    e.step_key,
+                    e.ok,
+                    e.value,
+                    e.at,
+                    e.started_at,
+                    e.attempt,
+                    e.label,
+                    e.withdrawn,
+                )
+                for number, e in entries
+            ],
+        )
+        tried = [(n, e.kind, e.step_key) for n, e in entries if e.attempt > 1 or e.kind == _POLL]
+        if tried:
+            self._db.run_many(END_RETRY_NOW, tried)
+
     def _add_attempts(self, number: int, incarnation: int, attempts: Sequence[Attempt]) -> None:
         for a in attempts:
             operation = (number, incarnation, a.kind, a.step_key)
@@ -151,6 +204,10 @@ class History:
     def end(self, number: int) -> None:
         """No operation of the execution is tried again."""
         self._db.rows(END_RETRIES, {"n": number})
+
+    def end_all_of(self, numbers: Sequence[int]) -> None:
+        """As `end`, of many executions."""
+        self._db.rows(END_RETRIES_OF, {"numbers": json.dumps(numbers)})
 
     # --- earlier incarnations ----------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -51,6 +52,7 @@ SELECT n, CASE WHEN status IN ('completed', 'failed', 'cancelled') THEN updated_
 """
 END = "DELETE FROM waits WHERE n = ? AND kind = ? AND step_key = ?"
 END_ALL = "DELETE FROM waits WHERE n = :n"
+END_ALL_OF = "DELETE FROM waits WHERE n IN (SELECT value FROM json_each(:numbers))"
 # The execution that is waited for has ended; answers who waits.
 MARK = """
 UPDATE waits
@@ -134,6 +136,10 @@ class Waits:
     def end_all(self, number: int) -> None:
         """Nothing of the execution is open any more."""
         self._db.rows(END_ALL, {"n": number})
+
+    def end_all_of(self, numbers: Sequence[int]) -> None:
+        """As `end_all`, of many executions."""
+        self._db.rows(END_ALL_OF, {"numbers": json.dumps(numbers)})
 
     def mark(self, target_n: int, at: int) -> list[int]:
         """Every wait for this execution is ready; answers the numbers of those who wait."""
