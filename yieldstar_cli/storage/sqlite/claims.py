@@ -11,7 +11,7 @@ from yieldstar_cli.model import HISTORY_FORMAT
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
-# Deaths from which on an execution is delivered alone (L5).
+# Deaths from which on an execution is delivered alone (L5); NEXT_SUSPECT and its index say it, too.
 SUSPECT_DEATHS = 2
 _ANY_DEATHS = (0, 2**62)
 
@@ -122,6 +122,13 @@ RETURNING token, last_worker, claimed_at
 """
 NEXT_DUE = joined(
     "SELECT claim_at FROM executions WHERE claim_at IS NOT NULL",
+    _NARROWED,
+    "ORDER BY claim_at LIMIT 1",
+)
+# Suspects have an index of their own; that its condition holds is to be seen without bindings.
+NEXT_SUSPECT = joined(
+    "SELECT claim_at FROM executions INDEXED BY executions_suspects",
+    "WHERE claim_at IS NOT NULL AND deaths >= 2",
     _NARROWED,
     "ORDER BY claim_at LIMIT 1",
 )
@@ -250,7 +257,7 @@ class Claims:
     ) -> int | None:
         """The earliest moment at which `take` would find something, or None."""
         narrow = self._narrowed(workflows, suspects)
-        moments = self._db.rows(NEXT_DUE, narrow)
+        moments = self._db.rows(NEXT_SUSPECT if suspects else NEXT_DUE, narrow)
         if tags:
             moments += self._db.rows(NEXT_TAGGED, narrow | {"tags": json.dumps(list(tags))})
         if worker is not None:
