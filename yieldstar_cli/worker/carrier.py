@@ -6,6 +6,7 @@ steps that it led to start. One commit is under way at a time.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
@@ -65,6 +66,10 @@ class Host(Protocol):
     def max_value(self) -> int: ...
     @property
     def tags(self) -> frozenset[str]: ...
+    @property
+    def untold(self) -> Container[str]:
+        """Kinds of events that `talk` does nothing with."""
+        ...
 
     def latest(self, definition: Definition) -> int:
         """The version that the next incarnation of a `definition` runs (spec R11)."""
@@ -240,7 +245,7 @@ class Carrier:
         if release:
             self._release(changes)
         elif changes.empty:
-            self._go_on()
+            self._go_on(now)
         else:
             self._commit(changes)
 
@@ -373,10 +378,11 @@ class Carrier:
             self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
         more = recorded.ready or self._looks.asked or self._applying.more
-        if recorded.entries or more or self._due():
+        now = self.host.loop.now_ms()
+        if recorded.entries or more or self._due(now):
             self.pump()
         else:
-            self._go_on()
+            self._go_on(now)
 
     def _feed(self, entries: tuple[Entry, ...]) -> None:
         """Give the driver what the round's actions came to."""
@@ -386,25 +392,25 @@ class Carrier:
         finally:
             self.host.leave_code()
 
-    def _due(self) -> bool:
+    def _due(self, now: int) -> bool:
         moment = self.waiting.next_timer()
-        return moment is not None and moment <= self.host.loop.now_ms()
+        return moment is not None and moment <= now
 
-    def _go_on(self) -> None:
+    def _go_on(self, now: int) -> None:
         """Start what may start, and wait for the next thing to happen."""
-        now = self.host.loop.now_ms()
         driver = self.driver
-        if driver.fault is None and not self._leaving:
+        leaving = self._leaving
+        if driver.fault is None and not leaving:
             for handle in self._startable(now):
                 self._tries.start(handle, now)
-                self.waiting.touch(handle)
+                self.waiting.started(handle)
         if self._tries.waiting or (driver.actions and driver.fault is None):
             self.host.schedule(self)
-        if self._leaving or self._looks.cancel is not None:
+        if leaving or self._looks.cancel is not None:
             moment = self.waiting.next_timer()  # no pause ends before what runs has ended
         else:
             moment = self.waiting.next_moment(self._tries, now, self.host.tags)
-        if self._leaving and moment is not None and moment <= now:
+        if leaving and moment is not None and moment <= now:
             moment = None  # a deadline that takes a look, which whoever goes on takes (spec S6)
         if moment is not None and driver.fault is None:
             self._timer = self.host.loop.call_at(moment, self._wake)
@@ -492,9 +498,11 @@ class Carrier:
     def _say_attempt(
         self, handle: DurableHandle[Any], attempt: int, end: StepEnd, again_at: int | None
     ) -> None:
-        failed = end.error is not None
+        kind = "step_completed" if end.error is None else "step_failed"
+        if kind in self.host.untold:
+            return
         self._say(
-            "step_failed" if failed else "step_completed",
+            kind,
             step_key=handle.key,
             attempt=attempt,
             took_ms=max(0, end.ended_at - end.started_at),
@@ -505,6 +513,8 @@ class Carrier:
         )
 
     def _say(self, kind: str, **more: Any) -> None:
+        if kind in self.host.untold:
+            return
         self.host.talk(
             Event(
                 at=self.host.loop.now_ms(),

@@ -7,7 +7,7 @@ and a simulator drive the same code.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,7 @@ class Dispatcher:
         self.writer = writer
         self.performers = performers
         self.talk = talk
+        self.untold: Container[str] = getattr(talk, "untold", ())
         self.stopping = False
         #: What this worker was started with (spec O5).
         self.tags = tags
@@ -578,6 +579,8 @@ class Dispatcher:
         self.poll()
 
     def _say(self, kind: str, claimed: Claimed | None = None, **more: Any) -> None:
+        if kind in self.untold:
+            return
         self.talk(
             Event(
                 at=self.loop.now_ms(),

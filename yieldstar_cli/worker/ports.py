@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from yieldstar_cli.engine.attempts import StepEnd
+from yieldstar_cli.model_frozen import quick_dataclass
 
 
 class Cancellable(Protocol):
@@ -93,7 +94,7 @@ class Marks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Event:
     """One line of what the worker does, for people and for `--json`."""
 
@@ -108,6 +109,8 @@ class Event:
     text: str = ""
 
 
+#: Told of events. One that does nothing with some kinds may have an attribute `untold`, a
+#: container of their names: most events are then not even made.
 Talk = Callable[[Event], None]
 
 __all__ = [

@@ -125,6 +125,11 @@ class Waiting:
         """What the file is told of `handle` may have changed."""
         self._dirty[handle] = None
 
+    def started(self, handle: Handle) -> None:
+        """An attempt of `handle` has begun: what the file has of its pause or its tag is over."""
+        if handle.retry_at is not None or (handle.work is not None and handle.work.tag is not None):
+            self._dirty[handle] = None
+
     # --- time --------------------------------------------------------------------------------
 
     def _push(self, handle: Handle) -> None:
@@ -166,28 +171,28 @@ class Waiting:
         """The earliest moment among what is awaited now, retry pauses included, or None."""
         # What a cancel led to is awaited since then, and nobody has taken note of it yet.
         self.absorb()
-        if not self._heap and not self._driver.performing:
-            return None
-        moments = [
-            handle.retry_at
-            for handle in self._driver.performing
-            if handle.retry_at is not None
-            and handle not in tries
-            and (_pauses(handle, now) or _allowed(handle, tags))
-        ]
-        timer = self.next_timer()
-        if timer is not None:
-            moments.append(timer)
-        return min(moments, default=None)
+        earliest = self.next_timer() if self._heap else None
+        for handle in self._driver.performing:
+            at = handle.retry_at
+            if at is None or handle in tries:
+                continue
+            if (at > now or _allowed(handle, tags)) and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
 
     # --- steps -------------------------------------------------------------------------------
 
     def startable(self, tries: Tries, now: int, tags: Set[str]) -> list[Handle]:
         """Steps and polls whose next attempt may begin here, in the order they were issued."""
+        performing = self._driver.performing
+        if not performing:
+            return []
         return [
             handle
-            for handle in self._driver.performing
-            if handle not in tries and not _pauses(handle, now) and _allowed(handle, tags)
+            for handle in performing
+            if handle not in tries
+            and (handle.retry_at is None or handle.retry_at <= now)
+            and _allowed(handle, tags)
         ]
 
     def needs(self, tries: Tries, now: int, tags: Set[str]) -> tuple[str, ...]:
