@@ -50,7 +50,6 @@ _NARROWED = """
 # The index on claim_at holds all that this asks, so what is passed over costs little.
 _DUE = joined("SELECT n FROM executions WHERE claim_at <= :now", _NARROWED)
 _OLDEST_FIRST = "ORDER BY claim_at, n LIMIT :limit"
-CLAIM_DUE = joined(_CLAIM, "WHERE n IN (", _DUE, _OLDEST_FIRST, ")", _RETURNING)
 # An execution that needs one of the worker's tags is due for it at once (O5).
 _HAS_TAG = """
    AND EXISTS (SELECT 1 FROM json_each(needs)
@@ -79,6 +78,25 @@ CLAIM_ONLY = joined(
     _RETURNING,
 )
 CLAIM_NUMBER = joined(_CLAIM, "WHERE n = :n", _RETURNING)
+
+# In steps: which are due, the claim, and what was claimed, each answered as one row. Between two
+# rows another thread may take the interpreter, and a claim has hundreds.
+DUE_NUMBERS = joined("SELECT json_group_array(n) FROM (", _DUE, _OLDEST_FIRST, ")")
+_NUMBERS = "WHERE n IN (SELECT value FROM json_each(:numbers))"
+CLAIM_NUMBERS = joined(_CLAIM, _NUMBERS)
+CLAIM_FEW = joined(_CLAIM, _NUMBERS, _RETURNING)
+CLAIMED = joined(
+    """
+SELECT json_group_array(json_array(
+           n, execution_id, token, covered_due_at, workflow_id, version, params, context,
+           incarnation, hex(seed), started_at, status_value, operations, last_moment, deaths,
+           cancel_at IS NOT NULL AND NOT cancel_told))
+  FROM executions
+""",
+    _NUMBERS,
+)
+#: Up to how many are answered row by row.
+FEW = 4
 
 # The end of a lease alone ends nothing: a claim does, by taking over (L2). A worker never takes
 # over from itself. Claims without a worker have a lease each, counted from the claim.
@@ -172,6 +190,9 @@ class ClaimRow(NamedTuple):
     cancelling: int
 
 
+_SEED = ClaimRow._fields.index("seed")
+
+
 class Claims:
     """Takes due executions, and those whose lease ended, inside the transaction under way."""
 
@@ -198,7 +219,7 @@ class Claims:
         elif only is not None:
             rows = self._db.rows(CLAIM_ONLY, narrow)
         else:
-            rows = self._db.rows(CLAIM_TAGGED if tags else CLAIM_DUE, narrow)
+            rows = self._db.rows(CLAIM_TAGGED, narrow) if tags else self._take_due(narrow)
         claimed = [ClaimRow._make(row) for row in rows]
         # RETURNING promises no order.
         claimed.sort(key=lambda row: (row.covered_due_at, row.number))
@@ -219,6 +240,18 @@ class Claims:
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
+
+    def _take_due(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
+        numbers = self._db.rows(DUE_NUMBERS, narrow)[0][0]
+        count = numbers.count(",") + (numbers != "[]")
+        if not count:
+            return []
+        claiming = narrow | {"numbers": numbers}
+        if count <= FEW:
+            return self._db.rows(CLAIM_FEW, claiming)
+        self._db.rows(CLAIM_NUMBERS, claiming)
+        told = json.loads(self._db.rows(CLAIMED, claiming)[0][0])
+        return [(*row[:_SEED], bytes.fromhex(row[_SEED]), *row[_SEED + 1 :]) for row in told]
 
     def _take_with_lapsed(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
         return [

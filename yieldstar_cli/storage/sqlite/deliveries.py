@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
 from yieldstar_cli.errors import StaleDelivery, StorageError, UnreadableText, YieldstarError
-from yieldstar_cli.model import Claimed, Delivery, Entry, Look, Recorded, Retry, Round, Wait
-from yieldstar_cli.storage.sqlite import tokens
-from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
+from yieldstar_cli.model import Claimed, Delivery, Look, Recorded, Round
+from yieldstar_cli.storage.sqlite import claimed, tokens
+from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database, strikes_all
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.history import History
@@ -89,7 +89,7 @@ class SqliteDeliveries:
         try:
             with self._db.atomic():
                 rows = self._claims.take(now, **narrowed)
-                return [self._claimed(row, known) for row in rows]
+                return claimed.read(rows, self._history, self._waits, known)
         except UnreadableText:
             return self._claim_readable(now, narrowed, known)
 
@@ -97,52 +97,15 @@ class SqliteDeliveries:
         self, now: int, narrowed: _Narrowed, known: Callable[[int, int], int] | None
     ) -> list[Claimed]:
         """Claim one by one; what cannot be read is held and is in nobody's way (spec E12)."""
-        found = []
+        found: list[Claimed] = []
         with self._db.writing():
             for number, take in self._claims.each(now, **narrowed):
                 try:
                     with self._db.atomic():
-                        found.append(self._claimed(take(), known))
+                        found += claimed.read([take()], self._history, self._waits, known)
                 except UnreadableText as error:
                     self._releases.hold_unreadable(number, error.message)
         return found
-
-    def _claimed(self, row: ClaimRow, known: Callable[[int, int], int] | None) -> Claimed:
-        number, incarnation = row.number, row.incarnation
-        first = min(known(number, incarnation), row.operations) if known and row.operations else 0
-        history: list[Entry] = []
-        retries: list[Retry] = []
-        log_count = 0
-        waits: list[Wait] = []
-        if row.operations > first:
-            history = self._history.entries(number, incarnation, first)
-        if row.token > 1:
-            # A first delivery finds nothing there.
-            retries = self._history.retries(number, incarnation)
-            log_count = self._history.count_logs(number, incarnation)
-            if not first:
-                # Who kept the coroutine knows its own.
-                waits = self._waits.of(number)
-        return Claimed(
-            delivery=Delivery(row.execution_id, row.token, number),
-            workflow_id=row.workflow_id,
-            version=row.version,
-            params_json=row.params,
-            context_json=row.context,
-            incarnation=incarnation,
-            seed=row.seed,
-            started_at=row.started_at,
-            status_value_json=row.status_value,
-            history=tuple(history),
-            first_position=first,
-            retries=tuple(retries),
-            log_count=log_count,
-            operations=row.operations,
-            last_moment=row.last_moment,
-            deaths=row.deaths,
-            cancelling=bool(row.cancelling),
-            waits=tuple(waits),
-        )
 
     def record(self, delivery: Delivery, changes: Round) -> Recorded:
         """See `contract.Deliveries.record`."""

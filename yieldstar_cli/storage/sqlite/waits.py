@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from yieldstar_cli.model import Ended, Wait
 from yieldstar_cli.storage.sqlite import readings, records
-from yieldstar_cli.storage.sqlite.database import Database, Row
+from yieldstar_cli.storage.sqlite.bulk import Bulk
+from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.readings import State
 
 WAITS = """
@@ -18,6 +19,18 @@ SELECT kind, step_key, label, since_at, due_at, state, attempt, position, queue,
  WHERE n = :n
  ORDER BY position, kind, step_key
 """
+WAITS_OF = Bulk(
+    "WITH given (n) AS (VALUES",
+    "(?)",
+    """
+)
+SELECT w.n, kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag,
+       store_name, store_id, store_read, store_instance
+  FROM given
+ CROSS JOIN waits AS w ON w.n = given.n
+ ORDER BY w.n, position, kind, step_key
+""",
+)
 # What was ready before stays ready since then: an awaited execution that is missing has no moment
 # of its own. A wait for a store is compared anew each time; what marked it before is read by now.
 PUT = """
@@ -52,7 +65,7 @@ SELECT n, CASE WHEN status IN ('completed', 'failed', 'cancelled') THEN updated_
 """
 END = "DELETE FROM waits WHERE n = ? AND kind = ? AND step_key = ?"
 END_ALL = "DELETE FROM waits WHERE n = :n"
-END_ALL_OF = "DELETE FROM waits WHERE n IN (SELECT value FROM json_each(:numbers))"
+END_ALL_OF = Bulk("DELETE FROM waits WHERE n IN (VALUES", "(?)", ")")
 # The execution that is waited for has ended; answers who waits.
 MARK = """
 UPDATE waits
@@ -139,7 +152,7 @@ class Waits:
 
     def end_all_of(self, numbers: Sequence[int]) -> None:
         """As `end_all`, of many executions."""
-        self._db.rows(END_ALL_OF, {"numbers": json.dumps(numbers)})
+        END_ALL_OF.rows(self._db, [(number,) for number in numbers])
 
     def mark(self, target_n: int, at: int) -> list[int]:
         """Every wait for this execution is ready; answers the numbers of those who wait."""
@@ -167,6 +180,13 @@ class Waits:
         """The open operations, in the order they were named."""
         return [_wait(row) for row in self._db.rows(WAITS, {"n": number})]
 
+    def of_all(self, numbers: Sequence[int]) -> dict[int, list[Wait]]:
+        """As `of`, of many, by their numbers."""
+        found: dict[int, list[Wait]] = {}
+        for number, *row in WAITS_OF.rows(self._db, [(number,) for number in numbers]):
+            found.setdefault(number, []).append(_wait(row))
+        return found
+
     def ended(self, number: int) -> list[Ended]:
         """The awaited executions that have ended or do not exist, in the order they did."""
         return [
@@ -175,7 +195,7 @@ class Waits:
         ]
 
 
-def _wait(row: Row) -> Wait:
+def _wait(row: Sequence[Any]) -> Wait:
     wait = Wait(*row[:11])
     name, store_id, read, instance = row[11:]
     if name is None:
