@@ -6,7 +6,6 @@ and a simulator drive the same code.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from yieldstar_cli.failures_text import message_of
 from yieldstar_cli.model import Claimed, Outcome, Recorded, Round, Suspended, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
+from yieldstar_cli.worker.residents import Resident, Residents
 from yieldstar_cli.worker.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 CLAIM_BATCH = 256
 #: When a claim that failed or found nothing is tried again.
 RETRY_MS = 1_000
-#: How many suspensions pass between two looks at the process's memory.
-MEMORY_EVERY = 64
 #: The longest pause after a storage error (spec E12).
 LONGEST_HOLD_MS = 300_000
 
@@ -42,7 +40,7 @@ class Limits:
 
     #: Open deliveries.
     open: int = 1_000
-    #: Suspended coroutines kept in memory (spec R6).
+    #: Suspended coroutines kept in memory, a tenth of them far from due (spec R6).
     residents: int = 10_000
     #: Bytes of the process above which the oldest quarter of them goes (spec R6).
     memory: int = 1 << 30
@@ -50,15 +48,6 @@ class Limits:
     backlog: int = 64
     #: Deaths while alone after which an execution is parked as poisoned (spec L5).
     deaths: int = 5
-
-
-@dataclass(slots=True)
-class _Resident:
-    driver: Driver
-    incarnation: int
-    waiting: Waiting
-    #: Of the delivery that left it here.
-    token: int
 
 
 class Dispatcher:
@@ -108,8 +97,7 @@ class Dispatcher:
         self._stepping = stepping
         self._mark = -1
         self._carriers: dict[int, Carrier] = {}
-        self._residents: OrderedDict[int, _Resident] = OrderedDict()
-        self._since_memory = 0
+        self._residents = Residents(self.limits.residents, self.limits.memory)
         self._scheduled: list[Carrier] = []
         #: Rounds of this turn, which go to the writer together when it ends.
         self._rounds: list[tuple[Carrier, Round]] = []
@@ -135,11 +123,7 @@ class Dispatcher:
         """Take other code: residents of code that changed are dropped (spec R6)."""
         self.definitions = dict(definitions)
         self.names = sorted(self.definitions)
-        for number, resident in list(self._residents.items()):
-            key = (resident.driver.definition.workflow_id, resident.driver.definition.version)
-            if self.definitions.get(key) is not resident.driver.definition:
-                del self._residents[number]
-                resident.driver.drop()
+        self._residents.drop_changed(self.definitions)
 
     def claim_suspect(self, only: str | None) -> None:
         """From now on claim one suspect and nothing else (spec L5)."""
@@ -228,10 +212,8 @@ class Dispatcher:
         self.stopping = True
         for carrier in self._carriers.values():
             carrier.driver.drop()
-        for resident in self._residents.values():
-            resident.driver.drop()
+        self._residents.forget()
         self._carriers.clear()
-        self._residents.clear()
 
     @property
     def max_value(self) -> int:
@@ -316,7 +298,7 @@ class Dispatcher:
     def _begin(self, claimed: Claimed) -> None:
         number = claimed.delivery.number
         self.delivered += 1
-        resident = self._residents.pop(number, None)
+        resident = self._residents.take(number)
         definition = self.definitions.get((claimed.workflow_id, claimed.version))
         again = self._seen is not None and number in self._seen
         if self._seen is not None:
@@ -365,7 +347,7 @@ class Dispatcher:
         carrier.break_off(error)
 
     def _driver(
-        self, claimed: Claimed, definition: Definition, resident: _Resident | None
+        self, claimed: Claimed, definition: Definition, resident: Resident | None
     ) -> tuple[Driver | None, Waiting | None, bool]:
         """The resident if it is fresh, else a new driver; None if its history must be read anew."""
         if resident is not None:
@@ -524,11 +506,16 @@ class Dispatcher:
             del self._carriers[number]
         driver = carrier.driver
         if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
-            self._residents[number] = _Resident(
-                driver,
-                carrier.claimed.incarnation,
-                carrier.waiting,
-                carrier.claimed.delivery.token,
+            self._residents.put(
+                number,
+                Resident(
+                    driver,
+                    carrier.claimed.incarnation,
+                    carrier.waiting,
+                    carrier.claimed.delivery.token,
+                    outcome.due_at,
+                ),
+                self.loop.now_ms(),
             )
             self._drop_residents()
             if not self.stopping and outcome.due_at is not None:
@@ -548,17 +535,8 @@ class Dispatcher:
 
     def _drop_residents(self) -> None:
         """Keep no more than the limits; not while a claim counts on those there are."""
-        if self._claiming:
-            return
-        keep = self.limits.residents
-        self._since_memory += 1
-        if self._since_memory >= MEMORY_EVERY and self.memory_used is not None:
-            self._since_memory = 0
-            if self.memory_used() > self.limits.memory:
-                keep = min(keep, len(self._residents) * 3 // 4)
-        while len(self._residents) > keep:
-            _, oldest = self._residents.popitem(last=False)
-            oldest.driver.drop()
+        if not self._claiming:
+            self._residents.trim(self.memory_used)
 
     # --- sleeping ----------------------------------------------------------------------------
 
