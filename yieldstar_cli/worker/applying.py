@@ -147,10 +147,10 @@ class Applying:
         ended = self._tries.take()
         self._waiting.absorb()
         if outside:
-            answered = self._looks.answers or self._looks.watched
-            if self._looks.stale or (not answered and self._looks.asked):
-                self._looks.refresh()
-            if self._looks.found:
+            looks = self._looks
+            if looks.stale or (not (looks.answers or looks.watched) and looks.asked):
+                looks.refresh()
+            if looks.found:
                 self._add_read()
         if self._waiting.due(now):
             self._add_timers(outside)

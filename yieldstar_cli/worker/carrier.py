@@ -87,7 +87,7 @@ class Host(Protocol):
         """Pump the carrier soon."""
         ...
 
-    def enter_code(self, carrier: Carrier) -> None:
+    def enter_code(self, carrier: Carrier, now: int) -> None:
         """Workflow code of this carrier is about to run (spec L5, R12)."""
         ...
 
@@ -253,7 +253,7 @@ class Carrier:
         """Apply what is ready; a request to cancel once no step is left that has to end first."""
         if self._applying.idle(now) and self._looks.cancel is None:
             return
-        self.host.enter_code(self)
+        self.host.enter_code(self, now)
         try:
             if self._looks.stale and not self.host.stopping:
                 self._looks.refresh()
@@ -306,19 +306,20 @@ class Carrier:
         tags = self.host.tags
         needs = self.waiting.needs(self._tries, now, tags) if suspends else ()
         put, gone = ((), ()) if ends else self.waiting.changes(self._tries, now, tags)
+        # By position: keywords cost as much again.
         return Round(
-            entries=entries,
-            attempts=taken.attempts,
-            logs=logs,
-            status_value=status,
-            waits=put,
-            unwait=gone,
-            consumed=taken.consumed,
-            invalid=taken.invalid,
-            actions=driver.take_actions(max(now, driver.moment)) if driver.actions else (),
-            told=taken.told,
-            needs=needs,
-            outcome=outcome,
+            entries,
+            taken.attempts,
+            logs,
+            status,
+            put,
+            gone,
+            taken.consumed,
+            taken.invalid,
+            driver.take_actions(max(now, driver.moment)) if driver.actions else (),
+            taken.told,
+            needs,
+            outcome,
         )
 
     def _what_ended(self, taken: Taken) -> Round:
@@ -373,7 +374,7 @@ class Carrier:
             self._looks.stale = True
             self._pressed = self._leaving and changes.outcome is not None
         if recorded.entries:
-            self._feed(recorded.entries)
+            self._feed(recorded.entries, self.host.loop.now_ms())
         if self.driver.carried:
             self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
@@ -384,9 +385,9 @@ class Carrier:
         else:
             self._go_on(now)
 
-    def _feed(self, entries: tuple[Entry, ...]) -> None:
+    def _feed(self, entries: tuple[Entry, ...], now: int) -> None:
         """Give the driver what the round's actions came to."""
-        self.host.enter_code(self)
+        self.host.enter_code(self, now)
         try:
             self.driver.feed(entries)
         finally:

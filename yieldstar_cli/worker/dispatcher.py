@@ -326,7 +326,7 @@ class Dispatcher:
             self._break_off(carrier, error)
 
     def _replay(self, carrier: Carrier, driver: Driver, claimed: Claimed, *, fresh: bool) -> None:
-        self.enter_code(carrier)
+        self.enter_code(carrier, self.loop.now_ms())
         try:
             fault = assembly.damage(claimed)
             if fault is not None:
@@ -487,9 +487,9 @@ class Dispatcher:
                 except (Exception, SystemExit, GeneratorExit) as raised:
                     self._break_off(carrier, raised)
 
-    def enter_code(self, carrier: Carrier) -> None:
+    def enter_code(self, carrier: Carrier, now: int) -> None:
         """Workflow code is about to run: marked for whoever outlives this process (spec L5)."""
-        self._mark = self._marks.enter(carrier.claimed.delivery.number, "", self.loop.now_ms())
+        self._mark = self._marks.enter(carrier.claimed.delivery.number, "", now)
         if self._stepping is not None:
             self._stepping(carrier)
 

@@ -187,10 +187,12 @@ class Waiting:
         performing = self._driver.performing
         if not performing:
             return []
+        running, ended = tries.running, tries.waiting
         return [
             handle
             for handle in performing
-            if handle not in tries
+            if handle not in running
+            and handle not in ended
             and (handle.retry_at is None or handle.retry_at <= now)
             and _allowed(handle, tags)
         ]
