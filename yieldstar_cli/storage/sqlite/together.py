@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import Continued, Delivery, Recorded, Round, Suspended
 from yieldstar_cli.storage.sqlite import records
 from yieldstar_cli.storage.sqlite.bulk import Bulk
-from yieldstar_cli.storage.sqlite.consequences import Consequences, Ended
+from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.waits import Waits
@@ -72,15 +71,6 @@ _LIVE = """
 """
 RECORD_ALL = Bulk(_GIVEN, _ROW, joined(_PROGRESS, _LIVE))
 FINISH_ALL = Bulk(_GIVEN, _ROW, joined(_PROGRESS, _ENDED, _LIVE))
-# Of those that have ended, the ones that mean something to somebody.
-CONCERNING = """
-SELECT n, execution_id, status, updated_at
-  FROM executions
- WHERE n IN (SELECT value FROM json_each(:ended))
-   AND (EXISTS (SELECT 1 FROM waits WHERE waits.target_n = executions.n)
-        OR EXISTS (SELECT 1 FROM executions AS child WHERE child.parent = executions.n))
- ORDER BY n
-"""
 _RECORDED = Recorded(None)
 
 
@@ -154,12 +144,7 @@ class Together:
         numbers = [delivery.number for delivery, _ in rounds]
         self._waits.end_all_of(numbers)
         self._history.end_all_of(numbers)
-        concerning = self._db.rows(CONCERNING, {"ended": json.dumps(numbers)})
-        stirred = {
-            ended.number
-            for ended in map(Ended._make, concerning)
-            if self._consequences.follow([ended], now)
-        }
+        stirred = self._consequences.follow_all(numbers, now)
         return {d.number: Recorded(r.outcome, stirred=d.number in stirred) for d, r in rounds}
 
 
