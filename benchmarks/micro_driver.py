@@ -69,7 +69,7 @@ def deliver(workflow: Workflow[..., Any], delivery: Claimed) -> Driver:
 def _perform(driver: Driver, handle: Any) -> None:
     """One step: run it, judge how it ended, record that, and let the function go on."""
     work = handle.work
-    if attempts.is_async(work.fn):
+    if work.asynchronous:
         made = work.fn(*work.args, **work.kwargs)
         try:
             made.send(None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import clock, ids
@@ -130,12 +127,3 @@ def _deadline(handle: DurableHandle[Any]) -> int | None:
     if work is None or work.retry is None or work.retry.total_timeout is None:
         return None
     return handle.issued_at + clock.span_ms(work.retry.total_timeout)
-
-
-def is_async(fn: Callable[..., Any]) -> bool:
-    """True for `async def`, also behind a partial or a callable object."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004  # asks how it is called, not whether
-    )

@@ -54,7 +54,8 @@ class StepCall:
     execution_id: str
     step_key: str
     attempt: int
-    idempotency_key: str
+    #: The key, or what makes it when somebody asks.
+    idempotency_key: str | Callable[[], str]
     fn: Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
