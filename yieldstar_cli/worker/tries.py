@@ -61,13 +61,13 @@ class Tries:
         "_closed",
         "_delivery",
         "_driver",
-        "_ended",
         "_loop",
         "_performers",
-        "_running",
         "_say",
         "_tell_ended",
         "_when_quiet",
+        "running",
+        "waiting",
     )
 
     def __init__(
@@ -86,30 +86,21 @@ class Tries:
         self._delivery = delivery
         self._tell_ended = ended
         self._say = say
-        self._running: dict[Handle, _Running] = {}
-        #: Ends that are not applied yet, and how each ended.
-        self._ended: dict[Handle, tuple[Handle, StepEnd, str]] = {}
+        #: Attempts under way; ends that are not applied yet, and how each ended. Both are asked of
+        #: so often that a property for each question would be felt.
+        self.running: dict[Handle, _Running] = {}
+        self.waiting: dict[Handle, tuple[Handle, StepEnd, str]] = {}
         self._closed = False
         self._when_quiet: Callable[[], None] | None = None
 
     def __contains__(self, handle: Handle) -> bool:
-        return handle in self._running or handle in self._ended
-
-    @property
-    def running(self) -> bool:
-        """True while a function of this delivery runs, or waits for a thread."""
-        return bool(self._running)
-
-    @property
-    def waiting(self) -> bool:
-        """True while ends wait to be taken."""
-        return bool(self._ended)
+        return handle in self.running or handle in self.waiting
 
     def take(self) -> list[tuple[Handle, StepEnd, str]]:
         """What has ended since the last call, and how: "error" or "timeout"."""
-        if not self._ended:
+        if not self.waiting:
             return []
-        ended, self._ended = self._ended, {}
+        ended, self.waiting = self.waiting, {}
         return list(ended.values())
 
     def start(self, handle: Handle, now: int) -> None:
@@ -119,25 +110,26 @@ class Tries:
         early = attempts.expired(handle, now)
         if early is not None:
             end = StepEnd(None, early, now, now, never_ran=True)
-            self._ended[handle] = (handle, end, "timeout")
+            self.waiting[handle] = (handle, end, "timeout")
             return
         attempt = handle.attempts + 1
+        delivery = self._delivery
         call = StepCall(
-            number=self._delivery.number,
-            execution_id=self._delivery.execution_id,
-            step_key=handle.key,
-            attempt=attempt,
-            idempotency_key=self._driver.idempotency_key(handle),
-            fn=work.fn,
-            args=work.args,
-            kwargs=work.kwargs,
-            asynchronous=work.asynchronous,
+            delivery.number,
+            delivery.execution_id,
+            handle.key,
+            attempt,
+            self._driver.idempotency_key(handle),
+            work.fn,
+            work.args,
+            work.kwargs,
+            work.asynchronous,
         )
         running = _Running(self, handle, now, attempt, asynchronous=call.asynchronous)
-        self._running[handle] = running
+        self.running[handle] = running
         self._say("step_started", step_key=handle.key, attempt=attempt)
         performed = self._performers.start(call, running.ended)
-        if self._running.get(handle) is running:
+        if self.running.get(handle) is running:
             running.performed = performed
             self._limit(handle, running)
 
@@ -146,33 +138,33 @@ class Tries:
         """True while a sync function runs whose result is still asked for (spec C6)."""
         return any(
             not running.asynchronous and handle.state is State.OPEN
-            for handle, running in self._running.items()
+            for handle, running in self.running.items()
         )
 
     def stop_async(self) -> None:
         """Async steps stop, since the execution is to be cancelled (spec C6)."""
-        for handle, running in list(self._running.items()):
+        for handle, running in list(self.running.items()):
             if running.asynchronous:
                 self._call_off(running)
-                del self._running[handle]
+                del self.running[handle]
 
     def stop_withdrawn(self) -> None:
         """Async steps of cancelled branches stop; sync ones run on and hold the delivery open."""
-        if not self._running:
+        if not self.running:
             return
-        for handle, running in list(self._running.items()):
+        for handle, running in list(self.running.items()):
             if handle.state is State.WITHDRAWN and running.asynchronous:
                 self._call_off(running)
-                del self._running[handle]
+                del self.running[handle]
 
     def close(self) -> None:
         """Nothing is taken any more: async attempts stop, sync ones are left to end."""
         self._closed = True
-        for handle, running in list(self._running.items()):
+        for handle, running in list(self.running.items()):
             self._call_off(running)
             if running.asynchronous:
-                del self._running[handle]
-        if not self._running:
+                del self.running[handle]
+        if not self.running:
             self._let_go()
 
     def _let_go(self) -> None:
@@ -181,7 +173,7 @@ class Tries:
 
     def when_quiet(self, callback: Callable[[], None]) -> None:
         """After `close`: call `callback` once no sync attempt runs any more (spec L4)."""
-        if self._running:
+        if self.running:
             self._when_quiet = callback
         else:
             callback()
@@ -203,7 +195,7 @@ class Tries:
             running.timer = self._loop.call_at(at, lambda: self._timed_out(handle, running))
 
     def _timed_out(self, handle: Handle, running: _Running) -> None:
-        if self._running.get(handle) is not running or self._closed:
+        if self.running.get(handle) is not running or self._closed:
             return
         now = self._loop.now_ms()
         began = running.performed.started_at
@@ -224,19 +216,19 @@ class Tries:
         if running.timer is not None:
             running.timer.cancel()
             running.timer = None
-        if self._running.get(handle) is not running:
+        if self.running.get(handle) is not running:
             return
-        del self._running[handle]
+        del self.running[handle]
         if self._closed:
             self._say("dropped", step_key=handle.key, attempt=running.attempt)
-            if not self._running:
+            if not self.running:
                 self._let_go()
                 callback, self._when_quiet = self._when_quiet, None
                 if callback is not None:
                     callback()
             return
         how = "timeout" if isinstance(end.error, StepTimeout) else "error"
-        self._ended[handle] = (handle, end, how)
+        self.waiting[handle] = (handle, end, how)
         self._tell_ended()
 
 
