@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.storage.contract import Storage, Writer
     from yieldstar_cli.worker.ports import Loop, Marks, Performers, Talk
+    from yieldstar_cli.worker.sharing import Sharing
 
 #: How many executions one claim takes at most: what can start soon.
 CLAIM_BATCH = 256
@@ -83,6 +84,8 @@ class Dispatcher:
         self.delivered = 0
         #: How many bytes this process holds; None where that cannot be told.
         self.memory_used: Callable[[], int] | None = None
+        #: Set while other workers could claim what this one does.
+        self.sharing: Sharing | None = None
         #: Called when a suspect is due: it is to be run in a process of its own (spec L5).
         self.on_suspect: Callable[[], None] | None = None
         #: Called whenever a delivery ended or a claim found nothing.
@@ -106,6 +109,7 @@ class Dispatcher:
         self._left: list[Driver] = []
         self._flushing = False
         self._claiming = False
+        self._asked = 0
         self._claim_again = False
         self._alarm: Cancellable | None = None
         self._alarm_at: int | None = None
@@ -245,10 +249,12 @@ class Dispatcher:
     def _room(self) -> int:
         if self.performers.backlog() >= self.limits.backlog:
             return 0
-        return min(CLAIM_BATCH, self.limits.open - len(self._carriers))
+        room = min(CLAIM_BATCH, self.limits.open - len(self._carriers))
+        return room if self.sharing is None else self.sharing.room(room)
 
     def _claim(self, now: int, room: int) -> None:
         self._claiming = True
+        self._asked = room
         names, suspects, only = self.names, self._suspects, self._only
         self.writer.submit(
             lambda storage: storage.deliveries.claim(
@@ -282,6 +288,8 @@ class Dispatcher:
             self._say("trouble", text=str(error))
             self._sleep_until(self.loop.now_ms() + RETRY_MS)
             return
+        if self.sharing is not None:
+            self.sharing.took(len(found), self._asked)
         with self._turn():
             for claimed in found:
                 self._begin(claimed)

@@ -63,6 +63,11 @@ class ThreadedPerformers:
         #: The task that will take up what waits, until its first step.
         self._coming: asyncio.Task[None] | None = None
         self._ended: list[tuple[Run, StepEnd]] = []
+        #: What `sharing.Threads` asks of plain functions.
+        self.jobs = jobs
+        self.ended = 0
+        self.last_ended_at = 0
+        self.mean_ms = 0.0
         self._pid = os.getpid()
 
     def start(self, call: StepCall, done: Done) -> Run:
@@ -86,6 +91,10 @@ class ThreadedPerformers:
     def backlog(self) -> int:
         """How many plain functions wait for a thread."""
         return self._calls.qsize()
+
+    def open_calls(self) -> int:
+        """How many plain functions run or wait for a thread."""
+        return self._open
 
     def close(self) -> None:
         """Drop what waits, call off async functions, let idle threads go. Waits for nothing."""
@@ -154,6 +163,9 @@ class ThreadedPerformers:
 
     def _thread_ended(self, run: Run, end: StepEnd) -> None:
         self._open -= 1
+        self.ended += 1
+        self.last_ended_at = end.ended_at
+        self.mean_ms += (end.ended_at - end.started_at - self.mean_ms) / min(self.ended, 16)
         if run.called_off:
             self._say(run, "returned after it had been called off; what it returned is dropped")
         else:

@@ -60,8 +60,10 @@ _ENDS = frozenset(
 class WorkerTalk:
     """Called with every event, on the loop thread; a reader that goes away stops no work."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, *, status: bool = True) -> None:
         self._call = call
+        #: Several workers on one terminal cannot each have its last line.
+        self._has_status = status
         self._look = call.look
         self._drawn = call.drawn and not call.settings.quiet
         self._open: set[str] = set()
@@ -190,6 +192,8 @@ class WorkerTalk:
     # --- the status line -----------------------------------------------------------------------
 
     def _draw_status(self) -> None:
+        if not self._has_status:
+            return
         look = self._look
         parts = [f"{len(self._open)} running", f"{self._ended} ended"]
         if self._failed:
