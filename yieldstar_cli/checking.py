@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from yieldstar_cli.checking_kept import Kept, look
 from yieldstar_cli.errors import (
     InvalidExecutionEvent,
     StorageError,
@@ -99,6 +100,21 @@ def by_object(workflow: Workflow[..., Any]) -> Target:
         definition=definition,
         result_type=definition.result_type,
     )
+
+
+def by_name_again(
+    storage: Storage, project: Project, workflow_id: str, *, trust: Trust, kept: Kept, now: int
+) -> Target:
+    """As `by_name`, for one that is asked often: `kept` holds what was found before."""
+    found = kept.get(workflow_id, now)
+    if found is not None:
+        return found
+    seen = None if project.workflows is None else look(project.workflows, now)
+    target = by_name(storage, project, workflow_id, trust=trust)
+    # What only its module can check is loaded anew each time: it may hang on other files.
+    if seen is not None and target.definition is None:
+        kept.put(workflow_id, target, seen)
+    return target
 
 
 def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trust: Trust) -> Target:

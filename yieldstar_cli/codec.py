@@ -21,7 +21,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from yieldstar_cli.codec_types import check_type, decoder, relaxed
+from yieldstar_cli.codec_types import cached_decoder, check_type, decoder, relaxed
+from yieldstar_cli.codec_words import readable
 from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.strict_json import JsonError, parse_json
 
@@ -87,6 +88,12 @@ def decode(text: str, type_: Any = Any) -> Any:
 
     Source: spec V1, O2.
     """
+    if type(text) is str and _MARKED not in text:
+        # As nearly always, and a third of the time that the sure way takes.
+        try:
+            return cached_decoder(type_).decode(text)
+        except Exception:  # noqa: S110  # it is read again below, which says why
+            pass
     try:
         return roomy(decode_unguarded, text, type_)
     except DecodeError:
@@ -287,15 +294,6 @@ def roomy(function: Callable[..., T], *args: Any) -> T:
     return cast(T, answer)
 
 
-def readable(message: str) -> str:
-    """msgspec's sentence in our manner: `expected int, got str at items[3].price`."""
-    said, _, where = message.partition(" - at `")
-    said = said.replace("`", "").replace("Expected", "expected", 1).replace("Object", "object", 1)
-    if not where:
-        return said
-    return f"{said} at {where.rstrip('`').removeprefix('$').removeprefix('.')}"
-
-
 __all__ = [
     "MAX_DEPTH",
     "MAX_VALUE",
@@ -307,5 +305,6 @@ __all__ = [
     "encode",
     "encode_itself",
     "parse_json",
+    "readable",
     "settle",
 ]

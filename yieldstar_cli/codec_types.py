@@ -55,7 +55,7 @@ def _look_through_once(type_: Any) -> None:
 def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     """msgspec's decoder for `type_`. Raises TypeError with a sentence if there is none."""
     try:
-        return _cached_decoder(type_)
+        return cached_decoder(type_)
     except TypeError:
         # Not hashable, or not a type msgspec knows: the second call tells.
         pass
@@ -67,7 +67,8 @@ def decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _cached_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+def cached_decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """`decoder`, for what can be hashed and decoded; raises TypeError for the rest."""
     return msgspec.json.Decoder(relaxed(type_))
 
 

@@ -75,3 +75,12 @@ def shown(value: object) -> str:
         # An int of more than 4,300 digits, for one.
         return f"<{type(value).__name__}>"
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def readable(message: str) -> str:
+    """msgspec's sentence in our manner: `expected int, got str at items[3].price`."""
+    said, _, where = message.partition(" - at `")
+    said = said.replace("`", "").replace("Expected", "expected", 1).replace("Object", "object", 1)
+    if not where:
+        return said
+    return f"{said} at {where.rstrip('`').removeprefix('$').removeprefix('.')}"

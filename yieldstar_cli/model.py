@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from yieldstar_cli.model_frozen import quick_dataclass
+
 WakeAnswer = Literal["requested", "ignored"]
 #: What became of a message: see spec M1.
 SendAnswer = Literal["delivered", "buffered", "refused"]
@@ -37,35 +39,35 @@ class Status(StrEnum):
 # --- outcomes ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Suspended:
     """The delivery waits. `due_at` is the earliest moment among its own waits, or None."""
 
     due_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Completed:
     """The workflow returned; `result` is JSON text of the codec."""
 
     result: str = "null"
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Failed:
     """An exception left the workflow; `error` is JSON text of `failures.encode_error`."""
 
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class CancelledOutcome:
     """The execution was cancelled, with the reason given, if any."""
 
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Continued:
     """The function continued as new: the next incarnation begins with these params (spec C7)."""
 
@@ -127,7 +129,7 @@ class CancelRequested:
     told: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Delivery:
     """One claim on one execution by one worker. `token` is opaque to callers (spec L2)."""
 
@@ -264,7 +266,7 @@ class Kind(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Entry:
     """One recorded resolution (spec R4). `value` is JSON text: a result, or an error."""
 
@@ -283,7 +285,7 @@ class Entry:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Attempt:
     """One ended try of a step or poll that was not its resolution (spec O1)."""
 
@@ -300,7 +302,7 @@ class Attempt:
     retry_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Retry:
     """Where an open step or poll stands: attempts used up so far and the next one's moment."""
 
@@ -315,7 +317,7 @@ class Retry:
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Reading:
     """A place in a store's state, and what stood there when it was read (spec S4)."""
 
@@ -324,7 +326,7 @@ class Reading:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Wait:
     """An open operation of a suspended or running delivery, for `show` and `explain`."""
 
@@ -354,7 +356,7 @@ class Wait:
     effect: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class LogLine:
     """One line a workflow logged; `index` counts from 0 within the incarnation."""
 
@@ -367,7 +369,7 @@ class LogLine:
 # --- what goes out to other executions -------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Start:
     """Admit a child (spec C3). Its entry's value is the workflow, or says why it was refused."""
 
@@ -382,7 +384,7 @@ class Start:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Send:
     """Send a message (spec M1). Its entry's value is the answer, as a JSON string."""
 
@@ -396,7 +398,7 @@ class Send:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class WakeOther:
     """Request a wake (spec E6). Its entry's value is the answer, or "not_found"."""
 
@@ -406,7 +408,7 @@ class WakeOther:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class CancelOther:
     """Ask for a child to be cancelled (spec C4). Its entry's value is the answer."""
 
@@ -417,7 +419,7 @@ class CancelOther:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class OpenStore:
     """Make sure that a store is there (spec S1). Its entry's value names instance and version."""
 
@@ -430,7 +432,7 @@ class OpenStore:
     withdrawn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class ChangeStore:
     """Write a state that was computed from one version of a store (spec S2, S3, S5).
 
@@ -578,7 +580,7 @@ class StoreRecord:
     updated_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Round:
     """What one round of a delivery writes, in one transaction (spec R4)."""
 
@@ -619,7 +621,7 @@ class Round:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Recorded:
     """What came of a round."""
 
@@ -639,7 +641,7 @@ class Recorded:
 # --- what a look finds -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Arrived:
     """A message that nobody has read (spec M1)."""
 
@@ -650,7 +652,7 @@ class Arrived:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Ended:
     """An awaited execution that is terminal, or that does not exist (`outcome` None)."""
 
@@ -661,7 +663,7 @@ class Ended:
     outcome: TerminalOutcome | None
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Look:
     """What is ready for one open delivery; reading it changes nothing (spec R4)."""
 
@@ -709,7 +711,7 @@ class Incarnation:
     operations: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Claimed:
     """A delivery with all that a driver needs, read in the claim's transaction."""
 

@@ -7,7 +7,7 @@ import datetime
 import json
 from decimal import Decimal
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast
 from uuid import UUID
@@ -17,10 +17,12 @@ import msgspec
 from yieldstar_cli import codec
 
 
+@lru_cache(maxsize=256)
 def rebuild(description: str) -> Any:
     """A type equivalent to the one described: it accepts, refuses and encodes the same.
 
-    Dataclasses come back as Structs. Raises ValueError for an opaque description.
+    Dataclasses come back as Structs. The same text gives the same type. Raises ValueError for
+    an opaque description.
     """
     node = json.loads(description)
     if node["k"] == "opaque":

@@ -105,7 +105,14 @@ class Runtime(StoreSession):
 
         with self._working() as storage:
             target = (
-                checking.by_name(storage, self._project, workflow, trust=self._trust)
+                checking.by_name_again(
+                    storage,
+                    self._project,
+                    workflow,
+                    trust=self._trust,
+                    kept=self._kept,
+                    now=self._clock.now_ms(),
+                )
                 if isinstance(workflow, str)
                 else checking.by_object(workflow)
             )

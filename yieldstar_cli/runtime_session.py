@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from yieldstar_cli import clock as time
+from yieldstar_cli.checking_kept import Kept
 from yieldstar_cli.engine.scope import in_workflow_body
 from yieldstar_cli.errors import (
     CommitUnknown,
@@ -48,6 +49,7 @@ class Session:
         self._lock = threading.Lock()
         self._closed = False
         self._doubtful = False
+        self._kept = Kept()
 
     @property
     def project(self) -> Project:

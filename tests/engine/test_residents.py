@@ -11,6 +11,8 @@ from yieldstar_cli.engine.step import Step
 from yieldstar_cli.errors import StepTimeout
 from yieldstar_cli.model import Completed
 
+HOUR = 3_600_000
+
 
 def give(value: Any = None) -> Any:
     return value
@@ -97,6 +99,56 @@ def test_no_more_than_the_limit_are_kept(rig: MakeRig) -> None:
 
     assert {x.bench.result(f"y{n}").result for n in range(40)} == {"done"}
     assert kept(x) == 0
+
+
+def test_of_those_that_sleep_for_long_only_the_next_to_wake_are_kept(rig: MakeRig) -> None:
+    """spec R6, K3: a tenth of the limit; the others are replayed when they are due, and complete.
+
+    What is woken by others, or soon, is not far from anything.
+    """
+    runs: list[int] = []
+
+    async def w(step: Step) -> str:
+        hours = int(step.event.execution_id[1:] or "0")
+        runs.append(hours)
+        if not hours:
+            return await step.message("go", str)
+        for _ in range(2):
+            await step.sleep(hours * 3_600)
+        return "rested"
+
+    x = rig(w, residents=20)
+    for hours in (5, 3, 9, 1, 2, 8, 4, 7):
+        x.bench.admit("w", execution_id=f"n{hours}")
+    x.to(1_000)
+
+    resident = x.bench.workers[0]._residents.values()
+    assert sorted(one.due_at or 0 for one in resident) == [0, START + HOUR, START + 2 * HOUR]
+    assert sorted(runs) == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+    runs.clear()
+    x.bench.run()
+    assert all(x.bench.result(f"n{n}").result == "rested" for n in (1, 2, 3, 4, 5, 7, 8, 9))
+    assert {*runs} >= {3, 4, 5, 7, 8, 9}
+    assert not {*runs} & {0, 1}
+
+
+def test_a_far_sleeper_that_was_woken_leaves_its_place_to_another(rig: MakeRig) -> None:
+    """spec R6: what is no longer there counts for nothing, however often it came and went."""
+
+    async def w(step: Step) -> str:
+        await step.sleep("1h")
+        return "rested"
+
+    x = rig(w, residents=20)
+    x.bench.admit("w", execution_id="second")
+    x.to(1_000)
+    for turn in range(300):
+        x.bench.storage.executions.request_wake("x", x.bench.clock.now_ms())
+        x.bench.workers[0].poll()
+        x.to(2_000 + turn)
+
+    assert kept(x) == 2
+    assert len(x.bench.workers[0]._residents._far) < 100
 
 
 def test_a_process_that_holds_too_much_lets_the_oldest_go(rig: MakeRig) -> None:

@@ -473,7 +473,7 @@ def test_claims_read_an_index_and_not_the_table(storage: SqliteStorage) -> None:
     """B97: the cost of a poll is what is due, not how many executions sleep."""
     from yieldstar_cli.storage.sqlite import claims
 
-    names = ("CLAIM_DUE", "CLAIM_TAGGED", "CLAIM_ONLY", "ANY_LAPSED", "LAPSED", "DUE", "TAGGED")
+    names = ("DUE_NUMBERS", "CLAIM_TAGGED", "CLAIM_ONLY", "ANY_LAPSED", "LAPSED", "DUE", "TAGGED")
     for name in (*names, "NEXT_DUE", "NEXT_TAGGED", "NEXT_LEASE_END"):
         statement = getattr(claims, name)
         narrow = dict.fromkeys(re.findall(r":(\w+)", statement), 1)

@@ -17,6 +17,7 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import crew, open_reading, project_of
 from yieldstar_cli.errors import NoDatabase, UsageError
 from yieldstar_cli.project import Project
+from yieldstar_cli.worker.member import Seat
 
 EXAMPLES = ("ys worker", "* * * * * cd /srv/shop && ys worker --for 55s")
 EXITS = (
@@ -75,6 +76,18 @@ def command(
         str | None, typer.Option("--name", help="Its name. [host:pid]", metavar="NAME")
     ] = None,
     workflows: Workflows = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            help="That many worker processes. [1]",
+            metavar="N",
+            min=1,
+            max=256,
+            show_default=False,
+        ),
+    ] = 1,
+    member: Annotated[str | None, typer.Option("--member", hidden=True)] = None,
     alone: Annotated[str | None, typer.Option("--alone", hidden=True)] = None,
 ) -> int:
     """Run due executions until stopped.
@@ -95,13 +108,16 @@ def command(
     if name is not None and (not name.isprintable() or not 0 < len(name) <= 100):
         raise UsageError("--name is 1 to 100 printable characters")
     project = project_of(call, workflows=workflows)
-    if alone is None:
+    seat = None if member is None else Seat.read(member)
+    if alone is None and seat is None:
         _warn_of_many(call, project)
+        if processes > 1:
+            return _run_crew(call, processes)
     from yieldstar_cli.cli.render.talk import WorkerTalk
     from yieldstar_cli.worker.options import WorkerOptions
     from yieldstar_cli.worker.process import run_worker
 
-    talk = WorkerTalk(call)
+    talk = WorkerTalk(call, status=seat is None)
     options = WorkerOptions(
         project=project,
         until_idle=until_idle,
@@ -114,8 +130,9 @@ def command(
         tags=_tags(tags or ()),
         grace_ms=grace_ms,
         lease_ms=lease_ms,
-        name=name,
+        name=name if name is None or seat is None else f"{name}-{seat.number + 1}",
         alone=alone,
+        member=seat,
         talk=talk,
         verbose=call.settings.verbose,
         json=call.settings.json,
@@ -127,6 +144,39 @@ def command(
         return run_worker(options)
     finally:
         talk.close()
+
+
+def _run_crew(call: Call, count: int) -> int:
+    """Start that many of these, and run until they have ended (spec K1)."""
+    import sys
+
+    from yieldstar_cli.cli.render.talk import WorkerTalk
+    from yieldstar_cli.worker.crew import Crew
+    from yieldstar_cli.worker.ports import Event
+
+    talk = WorkerTalk(call, status=False)
+    begun_at = call.clock.now_ms()
+
+    def command(number: int, line: int) -> list[str]:
+        words = [sys.executable, "-m", "yieldstar_cli", *_without_processes(call.argv)]
+        return [*words, "--member", str(Seat(line, number, begun_at))]
+
+    def say(text: str) -> None:
+        talk(Event(at=call.clock.now_ms(), kind="trouble", execution_id="", text=text))
+
+    return Crew(command, count, say).run()
+
+
+def _without_processes(argv: Sequence[str]) -> list[str]:
+    """The words of this call as each of the processes is given them."""
+    words: list[str] = []
+    given = iter(argv)
+    for word in given:
+        if word == "--processes":
+            next(given, None)
+        elif not word.startswith("--processes="):
+            words.append(word)
+    return words
 
 
 def _names(option: str, text: str | None) -> tuple[str, ...]:

@@ -32,12 +32,12 @@ def assemble(
     """
     return Driver(
         definition,
-        seed=claimed.seed,
-        incarnation=claimed.incarnation,
-        started_at=claimed.started_at,
-        log_count=claimed.log_count,
-        execution_id=claimed.delivery.execution_id,
-        library=library,
+        claimed.seed,
+        claimed.incarnation,
+        claimed.started_at,
+        claimed.log_count,
+        claimed.delivery.execution_id,
+        library,
     )
 
 
@@ -47,6 +47,8 @@ def damage(claimed: Claimed) -> CodeFault | None:
     A gap would be read as another history: recorded steps would run again.
     """
     history, first = claimed.history, claimed.first_position
+    if not history and first == claimed.operations:
+        return None
     if [entry.position for entry in history] != list(range(first, claimed.operations)):
         return UndecodableRecord(
             f"the recorded history is damaged: of entries {first + 1} to {claimed.operations}"
@@ -75,7 +77,7 @@ def run(driver: Driver, claimed: Claimed) -> None:
 def _coroutine(driver: Driver, claimed: Claimed) -> Coroutine[Any, Any, Any]:
     definition = driver.definition
     params = _params(definition, claimed.params_json)
-    step = _step(driver, claimed, params)
+    step = Step(driver, Given(driver, claimed, params))
     if definition.plain:
         return _one_step(step, definition, params)
     if definition.params_type is None:
@@ -115,43 +117,58 @@ def _params(definition: Definition, text: str) -> Any:
         ) from error
 
 
-def _step(driver: Driver, claimed: Claimed, params: Any) -> Step:
-    context: MappingProxyType[str, Any] | None = None
-    logger: logging.Logger | None = None
-    # Not `claimed` itself: a resident would keep the history of its first claim alive.
-    context_json, incarnation = claimed.context_json, claimed.incarnation
-    execution_id, workflow_id = claimed.delivery.execution_id, claimed.workflow_id
+class Given:
+    """What an execution was given, and where its log lines go: behind `step.event`, `step.log`."""
 
-    def event() -> StepEvent:
-        nonlocal context
-        if context is None:
-            try:
-                recorded = codec.decode(context_json)
-                if not isinstance(recorded, dict):
-                    raise codec.DecodeError(f"expected object, got {type(recorded).__name__}")
-                context = MappingProxyType(recorded)
-            except codec.DecodeError as error:
-                raise UndecodableRecord(
-                    f"the recorded context no longer decodes: {error}"
-                ) from None
+    # Not the claim itself: a resident would keep the history of its first claim alive.
+    __slots__ = (
+        "_context",
+        "_context_json",
+        "_driver",
+        "_logger",
+        "_params",
+        "_workflow_id",
+    )
+
+    def __init__(self, driver: Driver, claimed: Claimed, params: Any) -> None:
+        self._driver = driver
+        self._params = params
+        self._workflow_id = claimed.workflow_id
+        self._context_json = claimed.context_json
+        self._context: MappingProxyType[str, Any] | None = None
+        self._logger: logging.Logger | None = None
+
+    def event(self) -> StepEvent:
+        """The event of the record (RFC 001). Raises UndecodableRecord."""
+        driver = self._driver
+        if self._context is None:
+            self._context = _context(self._context_json)
         return StepEvent(
-            execution_id=execution_id,
-            workflow_id=workflow_id,
-            params=params,
-            context=context,
-            incarnation=incarnation,
+            execution_id=driver.execution_id,
+            workflow_id=self._workflow_id,
+            params=self._params,
+            context=self._context,
+            incarnation=driver.incarnation,
             operations=driver.operations,
         )
 
-    def log() -> logging.Logger:
-        nonlocal logger
-        if logger is None:
+    def log(self) -> logging.Logger:
+        """The execution's own logger."""
+        if self._logger is None:
             # Not registered: it lives and dies with the execution.
-            logger = logging.Logger(f"yieldstar.{workflow_id}")
-            logger.addHandler(_Lines(driver))
-        return logger
+            self._logger = logging.Logger(f"yieldstar.{self._workflow_id}")
+            self._logger.addHandler(_Lines(self._driver))
+        return self._logger
 
-    return Step(driver, event, log)
+
+def _context(text: str) -> MappingProxyType[str, Any]:
+    try:
+        recorded = codec.decode(text)
+        if not isinstance(recorded, dict):
+            raise codec.DecodeError(f"expected object, got {type(recorded).__name__}")
+        return MappingProxyType(recorded)
+    except codec.DecodeError as error:
+        raise UndecodableRecord(f"the recorded context no longer decodes: {error}") from None
 
 
 class _Lines(logging.Handler):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli import clock, ids
 from yieldstar_cli.engine.retry import next_pause_ms
 from yieldstar_cli.errors import StepTimeout
 from yieldstar_cli.model import Kind
+from yieldstar_cli.model_frozen import quick_dataclass
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.engine.operations import DurableHandle
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class StepEnd:
     """How one attempt ended: a value, or an error."""
 
@@ -30,14 +27,14 @@ class StepEnd:
     never_ran: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Again:
     """Try again at this moment."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Final:
     """The operation ends: with the attempt's value, or with this error."""
 
@@ -130,12 +127,3 @@ def _deadline(handle: DurableHandle[Any]) -> int | None:
     if work is None or work.retry is None or work.retry.total_timeout is None:
         return None
     return handle.issued_at + clock.span_ms(work.retry.total_timeout)
-
-
-def is_async(fn: Callable[..., Any]) -> bool:
-    """True for `async def`, also behind a partial or a callable object."""
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004  # asks how it is called, not whether
-    )

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from yieldstar_cli.engine.retry import RetryPolicy, Span
+
+if TYPE_CHECKING:
+    from yieldstar_cli.engine.functions import Closures
 
 #: What a workflow may be called (spec R1).
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}")
@@ -40,6 +44,8 @@ class Definition:
     module_state: str = ""
     #: What a worker must be started with, all of it, to run this (spec O5).
     tags: frozenset[str] = frozenset()
+    #: What is known of functions that its steps run, and that are made while it runs.
+    closures: Closures = field(default_factory=WeakKeyDictionary, repr=False, compare=False)
 
     @property
     def key(self) -> tuple[str, int]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from yieldstar_cli import clock, codec
 from yieldstar_cli.engine import naming
 from yieldstar_cli.engine.effect_answers import EffectAnswer
+from yieldstar_cli.engine.functions import is_async, known
 from yieldstar_cli.engine.operations import Site, SpawnedHandle, Work
 from yieldstar_cli.engine.options import Span, StepParts
 from yieldstar_cli.engine.outside import LONGEST_ID_BYTES, direct
-from yieldstar_cli.engine.values import result_type
 from yieldstar_cli.model import HoldEffect, Kind, LetGoEffect, SettleEffect
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class EffectHandle(SpawnedHandle[T_co]):
         """The next try performs it, or looks it up."""
         self.performing = performing
         assert self.work is not None, "made with it"
-        self.work.fn = self.perform if performing else self.lookup
+        self.work.fn = fn = self.perform if performing else self.lookup
+        self.work.asynchronous = is_async(fn)
 
     def let_go(self) -> LetGoEffect:
         """The right is given back with the next commit."""
@@ -168,7 +169,8 @@ class Effecting(StepParts):
         handle: EffectHandle[Any] = EffectHandle(
             driver, self._key or operation, site, hold, lookup, perform, pause
         )
-        handle.work = Work(lookup, (effect_id, input), {}, result_type(perform), None, None)
+        closures = driver.definition.closures
+        handle.work = Work(lookup, (effect_id, input), {}, known(perform, closures), None, None)
         return direct(driver, "step.effect(...)", site, handle)
 
 

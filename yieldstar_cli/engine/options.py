@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from yieldstar_cli.engine.assembly import Given
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.engine.retry import RetryPolicy
 
@@ -50,18 +49,16 @@ class Options:
 class StepParts:
     """The state behind `Step`; its operations are added in `step.py` and its neighbours."""
 
-    __slots__ = ("_driver", "_event", "_log", "_options")
+    __slots__ = ("_driver", "_given", "_options")
 
     def __init__(
         self,
         driver: Driver,
-        event: Callable[[], StepEvent],
-        log: Callable[[], logging.Logger],
+        given: Given,
         options: Options | None = None,
     ) -> None:
         self._driver = driver
-        self._event = event
-        self._log = log
+        self._given = given
         self._options = options
 
     @property

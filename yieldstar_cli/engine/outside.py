@@ -7,7 +7,6 @@ out, and a look brings what came.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +16,6 @@ from yieldstar_cli.engine.operations import (
     Operation,
     Site,
     SpawnedHandle,
-    wait_any,
 )
 from yieldstar_cli.model import (
     Action,
@@ -194,13 +192,7 @@ class ChildHandle(ExecutionHandle[T_co]):
 
 def direct(driver: Driver, name: str, site: Site, handle: DurableHandle[T]) -> Operation[T]:
     """The coroutine that issues `handle` at its first await and gives its result."""
-
-    def body() -> Generator[Any, Any, T]:
-        handle.direct = True
-        yield from wait_any(driver, (handle,))
-        return handle.result()
-
-    return Operation(driver, name, site, body, handle)
+    return Operation(driver, name, site, handle.directly, handle)
 
 
 def carried(intent: Action, key: str, at: int, *, withdrawn: bool) -> Action:

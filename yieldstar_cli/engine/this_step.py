@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from yieldstar_cli.errors import MisplacedCall
+from yieldstar_cli.model_frozen import quick_dataclass
 
 
 def _never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class ThisStep:
     """The running attempt of a step."""
 
@@ -21,10 +22,16 @@ class ThisStep:
     step_key: str
     #: From 1; a crash uses up none.
     attempt: int
-    #: The same for every attempt and redelivery of this step, different for all others.
-    idempotency_key: str
+    #: What `idempotency_key` is, or what makes it when it is read.
+    idempotency: str | Callable[[], str] = field(repr=False, compare=False)
     #: Asked each time `cancelled` is read: whoever runs the step sets it.
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt and redelivery of this step, different for all others."""
+        key = self.idempotency
+        return key if isinstance(key, str) else key()
 
     @property
     def cancelled(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yieldstar_cli import codec, failures
@@ -39,20 +40,20 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.operations import DurableHandle
     from yieldstar_cli.model import Entry, TerminalOutcome
 
+_TIMER = Kind.TIMER
+
 
 def result_type(fn: Callable[..., Any]) -> Any:
     """The annotated return type of a step's function, or Any where it names none.
 
     Raises TypeError where the annotation names something that the module does not have.
     """
-    try:
-        hash(fn)
-    except TypeError:
-        return _result_type.__wrapped__(fn)
+    # A function that holds values of others is not remembered: that would keep them alive.
+    if type(fn) is FunctionType and fn.__closure__ is None:
+        return _remembered_type(fn)
     return _result_type(fn)
 
 
-@lru_cache(maxsize=4096)
 def _result_type(fn: Callable[..., Any]) -> Any:
     if "return" not in (getattr(fn, "__annotations__", None) or {}):
         return Any
@@ -63,6 +64,11 @@ def _result_type(fn: Callable[..., Any]) -> Any:
             f"the return type of {getattr(fn, '__name__', fn)} cannot be resolved: {error}."
             " Import it in the module itself, not only for type checkers."
         ) from None
+
+
+@lru_cache(maxsize=4096)
+def _remembered_type(fn: FunctionType) -> Any:
+    return _result_type(fn)
 
 
 def encode_result(
@@ -82,10 +88,14 @@ def revive(
     handle: DurableHandle[Any], entry: Entry, namespace: Mapping[str, Any]
 ) -> tuple[Any, BaseException | None]:
     """The value or the error that an entry holds; raises UndecodableRecord (spec E12)."""
-    if handle.work is None and handle.kind is Kind.TIMER:
+    work = handle.work
+    if work is None and handle.kind is _TIMER:
         return None, None
     try:
         if entry.ok:
+            # Steps first: they are what replay mostly meets.
+            if work is not None:
+                return codec.decode(entry.value, work.result_type), None
             return _value(handle, entry), None
         if handle.kind is Kind.EFFECT or isinstance(
             handle, ActionHandle | StoreChange | StoreWatch
@@ -106,8 +116,6 @@ def revive(
 
 
 def _value(handle: DurableHandle[Any], entry: Entry) -> Any:
-    if handle.work is not None:
-        return codec.decode(entry.value, handle.work.result_type)
     match handle:
         case MessageHandle():
             if handle.kind is Kind.MESSAGES:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.model import (
     Attempt,
     CancelAnswer,
@@ -163,6 +164,16 @@ class Deliveries(Protocol):
         is written and not suspended: `ready` says so. Whoever waits for this execution is woken
         by the same transaction as its end, and its linked children are asked to cancel (spec C2,
         C4). Raises StaleDelivery.
+        """
+        ...
+
+    def record_all(
+        self, rounds: Sequence[tuple[Delivery, Round]]
+    ) -> list[Recorded | YieldstarError]:
+        """As `record` for each, one after the other; an error stands where its answer would.
+
+        No two are of the same delivery. What one of them meets keeps nothing from the others;
+        only what keeps the file from being written at all is raised.
         """
         ...
 

@@ -40,6 +40,9 @@ class Taken(NamedTuple):
     told: bool
 
 
+_NOTHING_TAKEN = Taken((), (), (), False)
+
+
 class _Ready(NamedTuple):
     """Something that is ready: since when, and what breaks a tie; `order` makes it unique."""
 
@@ -53,6 +56,26 @@ class _Ready(NamedTuple):
 
 class Applying:
     """Collects what is ready and gives it to the driver; `said` hears of ended attempts."""
+
+    __slots__ = (
+        "_attempts",
+        "_consumed",
+        "_driver",
+        "_effects",
+        "_invalid",
+        "_left",
+        "_looks",
+        "_matched",
+        "_max_value",
+        "_now",
+        "_order",
+        "_queued",
+        "_ready",
+        "_said",
+        "_told",
+        "_tries",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -78,7 +101,7 @@ class Applying:
         self._told = False
         # Of the round that is being applied.
         self._now = 0
-        self._left = 0
+        self._left = AT_ONCE
         self._ready: list[_Ready] = []
         self._order = 0
         self._queued: set[str] = set()
@@ -87,6 +110,10 @@ class Applying:
 
     def take(self) -> Taken:
         """What was applied since the last call, for the round that records it."""
+        if not (self._attempts or self._consumed or self._invalid or self._told):
+            if self._looks.uncommitted:
+                self._looks.uncommitted.clear()
+            return _NOTHING_TAKEN
         taken = Taken(
             tuple(self._attempts), tuple(self._consumed), tuple(self._invalid), self._told
         )
@@ -95,10 +122,26 @@ class Applying:
         self._looks.uncommitted.clear()
         return taken
 
+    def close(self) -> None:
+        """Nothing is applied any more."""
+        # Whoever made this holds it: without this, both would wait for the garbage collector.
+        self._said = _nothing
+
     @property
     def more(self) -> bool:
         """True when the last round left something that is ready to the next one."""
         return self._left <= 0
+
+    def idle(self, now: int) -> bool:
+        """True where `apply_ready` would find nothing, so that it need not be asked."""
+        looks, waiting = self._looks, self._waiting
+        waiting.absorb()
+        if self._tries.waiting or looks.stale or looks.found or waiting.watches:
+            return False
+        if self._driver.asks or waiting.due(now):
+            return False
+        self._left = AT_ONCE
+        return True
 
     def apply_ready(self, now: int, *, outside: bool) -> None:
         """Apply everything that is ready at `now`; `outside` False leaves out what looks found.
@@ -107,15 +150,24 @@ class Applying:
         if the rounds had been committed one by one. Attempts that have ended always are.
         """
         self._now, self._left = now, AT_ONCE
-        for handle, end, how in self._tries.take():
-            self._add(end.ended_at, handle, self._apply_end, (handle, end, how))
+        ended = self._tries.take()
         self._waiting.absorb()
         if outside:
-            answered = self._looks.answers or self._looks.watched
-            if self._looks.stale or (self._looks.asked and not answered):
-                self._looks.refresh()
-            self._add_read()
-        self._add_timers(outside)
+            looks = self._looks
+            if looks.stale or (not (looks.answers or looks.watched) and looks.asked):
+                looks.refresh()
+            if looks.found:
+                self._add_read()
+        if self._waiting.due(now):
+            self._add_timers(outside)
+        if len(ended) == 1 and not self._ready:
+            # Nearly every round is this: one step has ended, and there is nothing to order.
+            self._apply_end(ended[0])
+            if self._driver.touched and self._driver.fault is None:
+                self._add_awaited(outside)
+        else:
+            for what in ended:
+                self._add(what[1].ended_at, what[0], self._apply_end, what)
         while True:
             while self._ready:
                 ready = heappop(self._ready)
@@ -126,8 +178,10 @@ class Applying:
                 break
             self._looks.refresh()
             self._add_read()
-        self._queued.clear()
-        self._matched.clear()
+        if self._queued:
+            self._queued.clear()
+        if self._matched:
+            self._matched.clear()
 
     def apply_cancel(self, now: int) -> None:
         """Tell the function of the request to cancel, and record that it was told (spec C6)."""
@@ -417,6 +471,10 @@ class Applying:
             driver.position += 1
         else:
             driver.apply(handle, entry)
+
+
+def _nothing(*_: Any) -> None:
+    """Nobody is told any more."""
 
 
 __all__ = ["Applying", "Taken"]

@@ -6,7 +6,7 @@ steps that it led to start. One commit is under way at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yieldstar_cli import failures
@@ -70,6 +70,10 @@ class Host(Protocol):
     def max_value(self) -> int: ...
     @property
     def tags(self) -> frozenset[str]: ...
+    @property
+    def untold(self) -> Container[str]:
+        """Kinds of events that `talk` does nothing with."""
+        ...
 
     def leased(self) -> bool:
         """False once others may take over what this worker has claimed; callable anywhere."""
@@ -77,6 +81,10 @@ class Host(Protocol):
 
     def latest(self, definition: Definition) -> int:
         """The version that the next incarnation of a `definition` runs (spec R11)."""
+        ...
+
+    def commit(self, carrier: Carrier, changes: Round) -> None:
+        """Write a round, together with those of the same turn; `carrier.committed` is told."""
         ...
 
     def rouse(self) -> None:
@@ -87,7 +95,7 @@ class Host(Protocol):
         """Pump the carrier soon."""
         ...
 
-    def enter_code(self, carrier: Carrier) -> None:
+    def enter_code(self, carrier: Carrier, now: int) -> None:
         """Workflow code of this carrier is about to run (spec L5, R12)."""
         ...
 
@@ -106,6 +114,28 @@ class Host(Protocol):
 
 class Carrier:
     """One delivery of one execution, from its claim to its acknowledgement."""
+
+    __slots__ = (
+        "_applying",
+        "_begun_at",
+        "_committing",
+        "_effects",
+        "_looks",
+        "_nudged",
+        "_pressed",
+        "_result_type",
+        "_status",
+        "_timer",
+        "_tries",
+        "claimed",
+        "driver",
+        "host",
+        "over",
+        "recorded",
+        "scheduled",
+        "suspending",
+        "waiting",
+    )
 
     def __init__(
         self,
@@ -128,7 +158,7 @@ class Carrier:
             host.performers,
             driver,
             claimed.delivery,
-            ended=lambda: host.schedule(self),
+            ended=self._wake,
             say=self._say,
             late=self._ended_late,
             guard=self._may_act,
@@ -182,6 +212,9 @@ class Carrier:
             self._looks.stale = True
             self.host.schedule(self)
 
+    def _wake(self) -> None:
+        self.host.schedule(self)
+
     # --- a round -------------------------------------------------------------------------
 
     @property
@@ -199,7 +232,8 @@ class Carrier:
         now = self.host.loop.now_ms()
         self._apply(now)
         driver = self.driver
-        driver.let_go()
+        if driver.actions:
+            driver.let_go()
         self._tries.stop_withdrawn()
         if driver.effects:
             self._about_effects(now)
@@ -207,12 +241,14 @@ class Carrier:
         release = False
         if driver.fault is not None:
             release = not self._tries.running
-        elif driver.finished and self._effects.running:
+        elif driver.finished and driver.effects and self._effects.running:
             pass  # what it comes to is kept, for whoever asks for the same effect
         elif driver.finished:
             # What went out at the end and is too much for one commit goes ahead of it.
             outcome = self._terminal() if len(driver.actions) <= ACTIONS_AT_ONCE else None
-        elif not self._tries.running and self._effects.only_let_go(driver.actions):
+        elif not self._tries.running and (
+            not driver.actions or self._effects.only_let_go(driver.actions)
+        ):
             if self._startable(now) or self._looks.asked:
                 # A question that is open is answered by the next look, here or elsewhere.
                 release = self.host.stopping
@@ -233,7 +269,7 @@ class Carrier:
         if release:
             self._release(changes)
         elif changes.empty:
-            self._go_on()
+            self._go_on(now)
         else:
             self._commit(changes)
 
@@ -246,7 +282,9 @@ class Carrier:
 
     def _apply(self, now: int) -> None:
         """Apply what is ready; a request to cancel once no step is left that has to end first."""
-        self.host.enter_code(self)
+        if self._applying.idle(now) and self._looks.cancel is None:
+            return
+        self.host.enter_code(self, now)
         try:
             if self._looks.stale and not self.host.stopping:
                 self._looks.refresh()
@@ -300,19 +338,20 @@ class Carrier:
         tags = self.host.tags
         needs = self.waiting.needs(self._tries, now, tags) if suspends else ()
         put, gone = ((), ()) if ends else self.waiting.changes(self._tries, now, tags)
+        # By position: keywords cost as much again.
         return Round(
-            entries=entries,
-            attempts=taken.attempts,
-            logs=logs,
-            status_value=status,
-            waits=put,
-            unwait=gone,
-            consumed=taken.consumed,
-            invalid=taken.invalid,
-            actions=driver.take_actions(max(now, driver.moment)) if driver.actions else (),
-            told=taken.told,
-            needs=needs,
-            outcome=outcome,
+            entries,
+            taken.attempts,
+            logs,
+            status,
+            put,
+            gone,
+            taken.consumed,
+            taken.invalid,
+            driver.take_actions(max(now, driver.moment)) if driver.actions else (),
+            taken.told,
+            needs,
+            outcome,
         )
 
     def _what_ended(self, taken: Taken) -> Round:
@@ -341,15 +380,12 @@ class Carrier:
     def _commit(self, changes: Round) -> None:
         self._committing = True
         self.suspending = isinstance(changes.outcome, Suspended)
-        delivery = self.claimed.delivery
-        self.host.writer.submit(
-            lambda storage: storage.deliveries.record(delivery, changes),
-            lambda recorded, error: self._committed(changes, recorded, error),
-        )
+        self.host.commit(self, changes)
 
-    def _committed(
+    def committed(
         self, changes: Round, recorded: Recorded | None, error: BaseException | None
     ) -> None:
+        """The round is written, or `error` says why it is not."""
         self._committing = self.suspending = False
         if self.over:
             return
@@ -376,49 +412,50 @@ class Carrier:
         if recorded.holds:
             self._effects.told(recorded.holds)
         if recorded.entries:
-            self._feed(recorded.entries)
+            self._feed(recorded.entries, self.host.loop.now_ms())
         if self.driver.carried:
             self.driver.ask_again()
         # A wait that is ready goes before any step that could start (spec R10).
         more = recorded.ready or self._looks.asked or self._applying.more
-        if recorded.entries or changes.actions or more or self._due():
+        now = self.host.loop.now_ms()
+        if recorded.entries or changes.actions or more or self._due(now):
             self.pump()
         else:
-            self._go_on()
+            self._go_on(now)
 
-    def _feed(self, entries: tuple[Entry, ...]) -> None:
+    def _feed(self, entries: tuple[Entry, ...], now: int) -> None:
         """Give the driver what the round's actions came to."""
-        self.host.enter_code(self)
+        self.host.enter_code(self, now)
         try:
             self.driver.feed(entries)
         finally:
             self.host.leave_code()
 
-    def _due(self) -> bool:
+    def _due(self, now: int) -> bool:
         moment = self.waiting.next_timer()
-        return moment is not None and moment <= self.host.loop.now_ms()
+        return moment is not None and moment <= now
 
-    def _go_on(self) -> None:
+    def _go_on(self, now: int) -> None:
         """Start what may start, and wait for the next thing to happen."""
-        now = self.host.loop.now_ms()
         driver = self.driver
-        if driver.fault is None and not self._leaving:
+        leaving = self._leaving
+        if driver.fault is None and not leaving:
             for handle in self._startable(now):
                 if isinstance(handle, EffectHandle) and handle.standing is not Standing.HELD:
                     self.host.schedule(self)  # its pause has just ended: the next round asks
                     continue
                 self._tries.start(handle, now)
-                self.waiting.touch(handle)
+                self.waiting.started(handle)
         if self._tries.waiting or (driver.actions and driver.fault is None):
             self.host.schedule(self)
-        if self._leaving or self._looks.cancel is not None:
+        if leaving or self._looks.cancel is not None:
             moment = self.waiting.next_timer()  # no pause ends before what runs has ended
         else:
             moment = self.waiting.next_moment(self._tries, now, self.host.tags)
-        if self._leaving and moment is not None and moment <= now:
+        if leaving and moment is not None and moment <= now:
             moment = None  # a deadline that takes a look, which whoever goes on takes (spec S6)
         if moment is not None and driver.fault is None:
-            self._timer = self.host.loop.call_at(moment, lambda: self.host.schedule(self))
+            self._timer = self.host.loop.call_at(moment, self._wake)
 
     # --- ends --------------------------------------------------------------------------------
 
@@ -472,6 +509,7 @@ class Carrier:
             self._timer.cancel()
             self._timer = None
         self._tries.close()
+        self._applying.close()
         if outcome is not None:
             took = self.host.loop.now_ms() - self._begun_at
             due = outcome.due_at if isinstance(outcome, Suspended) else None
@@ -526,9 +564,11 @@ class Carrier:
     def _say_attempt(
         self, handle: DurableHandle[Any], attempt: int, end: StepEnd, again_at: int | None
     ) -> None:
-        failed = end.error is not None
+        kind = "step_completed" if end.error is None else "step_failed"
+        if kind in self.host.untold:
+            return
         self._say(
-            "step_failed" if failed else "step_completed",
+            kind,
             step_key=handle.key,
             attempt=attempt,
             took_ms=max(0, end.ended_at - end.started_at),
@@ -539,6 +579,8 @@ class Carrier:
         )
 
     def _say(self, kind: str, **more: Any) -> None:
+        if kind in self.host.untold:
+            return
         self.host.talk(
             Event(
                 at=self.host.loop.now_ms(),

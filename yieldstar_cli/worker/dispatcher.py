@@ -6,8 +6,8 @@ and a simulator drive the same code.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +15,22 @@ from yieldstar_cli.engine import assembly
 from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.failures_text import message_of
-from yieldstar_cli.model import Claimed, Outcome, Suspended, WorkerRow
+from yieldstar_cli.model import Claimed, Outcome, Recorded, Round, Suspended, WorkerRow
 from yieldstar_cli.worker.carrier import Carrier
 from yieldstar_cli.worker.ports import Cancellable, Event
+from yieldstar_cli.worker.residents import Resident, Residents
 from yieldstar_cli.worker.waiting import Waiting
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.driver import Driver
     from yieldstar_cli.storage.contract import Storage, Writer
     from yieldstar_cli.worker.ports import Loop, Marks, Performers, Talk
+    from yieldstar_cli.worker.sharing import Sharing
 
 #: How many executions one claim takes at most: what can start soon.
 CLAIM_BATCH = 256
 #: When a claim that failed or found nothing is tried again.
 RETRY_MS = 1_000
-#: How many suspensions pass between two looks at the process's memory.
-MEMORY_EVERY = 64
 #: The longest pause after a storage error (spec E12).
 LONGEST_HOLD_MS = 300_000
 
@@ -41,7 +41,7 @@ class Limits:
 
     #: Open deliveries.
     open: int = 1_000
-    #: Suspended coroutines kept in memory (spec R6).
+    #: Suspended coroutines kept in memory, a tenth of them far from due (spec R6).
     residents: int = 10_000
     #: Bytes of the process above which the oldest quarter of them goes (spec R6).
     memory: int = 1 << 30
@@ -53,15 +53,6 @@ class Limits:
 
 def _always() -> bool:
     return True
-
-
-@dataclass(slots=True)
-class _Resident:
-    driver: Driver
-    incarnation: int
-    waiting: Waiting
-    #: Of the delivery that left it here.
-    token: int
 
 
 class Dispatcher:
@@ -86,6 +77,7 @@ class Dispatcher:
         self.writer = writer
         self.performers = performers
         self.talk = talk
+        self.untold: Container[str] = getattr(talk, "untold", ())
         self.stopping = False
         #: What this worker was started with (spec O5).
         self.tags = tags
@@ -96,6 +88,8 @@ class Dispatcher:
         self.delivered = 0
         #: How many bytes this process holds; None where that cannot be told.
         self.memory_used: Callable[[], int] | None = None
+        #: Set while other workers could claim what this one does.
+        self.sharing: Sharing | None = None
         #: Called when a suspect is due: it is to be run in a process of its own (spec L5).
         self.on_suspect: Callable[[], None] | None = None
         #: Called whenever a delivery ended or a claim found nothing.
@@ -112,12 +106,16 @@ class Dispatcher:
         self._stepping = stepping
         self._mark = -1
         self._carriers: dict[int, Carrier] = {}
-        self._residents: OrderedDict[int, _Resident] = OrderedDict()
-        self._since_memory = 0
+        self._residents = Residents(self.limits.residents, self.limits.memory)
         self._scheduled: list[Carrier] = []
+        #: Rounds of this turn, which go to the writer together when it ends.
+        self._rounds: list[tuple[Carrier, Round]] = []
+        self._in_turn = False
+        self._poll_comes = False
         self._left: list[Driver] = []
         self._flushing = False
         self._claiming = False
+        self._asked = 0
         self._claim_again = False
         self._alarm: Cancellable | None = None
         self._alarm_at: int | None = None
@@ -135,11 +133,7 @@ class Dispatcher:
         """Take other code: residents of code that changed are dropped (spec R6)."""
         self.definitions = dict(definitions)
         self.names = sorted(self.definitions)
-        for number, resident in list(self._residents.items()):
-            key = (resident.driver.definition.workflow_id, resident.driver.definition.version)
-            if self.definitions.get(key) is not resident.driver.definition:
-                del self._residents[number]
-                resident.driver.drop()
+        self._residents.drop_changed(self.definitions)
 
     def claim_suspect(self, only: str | None) -> None:
         """From now on claim one suspect and nothing else (spec L5)."""
@@ -228,10 +222,8 @@ class Dispatcher:
         self.stopping = True
         for carrier in self._carriers.values():
             carrier.driver.drop()
-        for resident in self._residents.values():
-            resident.driver.drop()
+        self._residents.forget()
         self._carriers.clear()
-        self._residents.clear()
 
     @property
     def max_value(self) -> int:
@@ -263,10 +255,12 @@ class Dispatcher:
     def _room(self) -> int:
         if self.performers.backlog() >= self.limits.backlog:
             return 0
-        return min(CLAIM_BATCH, self.limits.open - len(self._carriers))
+        room = min(CLAIM_BATCH, self.limits.open - len(self._carriers))
+        return room if self.sharing is None else self.sharing.room(room)
 
     def _claim(self, now: int, room: int) -> None:
         self._claiming = True
+        self._asked = room
         names, suspects, only = self.names, self._suspects, self._only
         self.writer.submit(
             lambda storage: storage.deliveries.claim(
@@ -300,13 +294,16 @@ class Dispatcher:
             self._say("trouble", text=str(error))
             self._sleep_until(self.loop.now_ms() + RETRY_MS)
             return
-        for claimed in found:
-            self._begin(claimed)
+        if self.sharing is not None:
+            self.sharing.took(len(found), self._asked)
+        with self._turn():
+            for claimed in found:
+                self._begin(claimed)
         self._claiming = False
         self._drop_residents()
         again, self._claim_again = self._claim_again, False
         if again or found:
-            self.loop.post(self.poll)
+            self._poll_soon()
             return
         # Somebody else was quicker, or what is due is not for us: look again, not at once.
         self._sleep_until(self.loop.now_ms() + RETRY_MS)
@@ -315,7 +312,7 @@ class Dispatcher:
     def _begin(self, claimed: Claimed) -> None:
         number = claimed.delivery.number
         self.delivered += 1
-        resident = self._residents.pop(number, None)
+        resident = self._residents.take(number)
         definition = self.definitions.get((claimed.workflow_id, claimed.version))
         again = self._seen is not None and number in self._seen
         if self._seen is not None:
@@ -343,7 +340,7 @@ class Dispatcher:
             self._break_off(carrier, error)
 
     def _replay(self, carrier: Carrier, driver: Driver, claimed: Claimed, *, fresh: bool) -> None:
-        self.enter_code(carrier)
+        self.enter_code(carrier, self.loop.now_ms())
         try:
             fault = assembly.damage(claimed)
             if fault is not None:
@@ -364,7 +361,7 @@ class Dispatcher:
         carrier.break_off(error)
 
     def _driver(
-        self, claimed: Claimed, definition: Definition, resident: _Resident | None
+        self, claimed: Claimed, definition: Definition, resident: Resident | None
     ) -> tuple[Driver | None, Waiting | None, bool]:
         """The resident if it is fresh, else a new driver; None if its history must be read anew."""
         if resident is not None:
@@ -399,9 +396,19 @@ class Dispatcher:
     def rouse(self) -> None:
         """By what was committed others may be due: see whether here, and tell elsewhere."""
         if not self.stopping:
-            self.loop.post(self.poll)
+            self._poll_soon()
         if self.on_rouse is not None:
             self.on_rouse()
+
+    def _poll_soon(self) -> None:
+        """Poll once all that is ready has been done, however many ask for it."""
+        if not self._poll_comes:
+            self._poll_comes = True
+            self.loop.post(self._poll_now)
+
+    def _poll_now(self) -> None:
+        self._poll_comes = False
+        self.poll()
 
     def _hand_back(self, claimed: Claimed) -> None:
         delivery = claimed.delivery
@@ -443,16 +450,60 @@ class Dispatcher:
     def _flush(self) -> None:
         self._flushing = False
         scheduled, self._scheduled = self._scheduled, []
-        for carrier in scheduled:
-            carrier.scheduled = False
-            try:
-                carrier.pump()
-            except (Exception, SystemExit, GeneratorExit) as error:
-                self._break_off(carrier, error)
+        with self._turn():
+            for carrier in scheduled:
+                carrier.scheduled = False
+                try:
+                    carrier.pump()
+                except (Exception, SystemExit, GeneratorExit) as error:
+                    self._break_off(carrier, error)
 
-    def enter_code(self, carrier: Carrier) -> None:
+    def commit(self, carrier: Carrier, changes: Round) -> None:
+        """Write a round, together with those of the same turn; `carrier.committed` is told."""
+        self._rounds.append((carrier, changes))
+        if not self._in_turn:
+            self._commit_rounds()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """What many carriers write meanwhile goes to the writer as one request."""
+        self._in_turn = True
+        try:
+            yield
+        finally:
+            self._in_turn = False
+            self._commit_rounds()
+
+    def _commit_rounds(self) -> None:
+        if not self._rounds:
+            return
+        rounds, self._rounds = self._rounds, []
+        asked = [(carrier.claimed.delivery, changes) for carrier, changes in rounds]
+        self.writer.submit(
+            lambda storage: storage.deliveries.record_all(asked),
+            lambda answers, error: self._committed(rounds, answers, error),
+        )
+
+    def _committed(
+        self,
+        rounds: Sequence[tuple[Carrier, Round]],
+        answers: Sequence[Recorded | Exception] | None,
+        error: BaseException | None,
+    ) -> None:
+        with self._turn():
+            for index, (carrier, changes) in enumerate(rounds):
+                answer = None if answers is None else answers[index]
+                try:
+                    if isinstance(answer, Exception):
+                        carrier.committed(changes, None, answer)
+                    else:
+                        carrier.committed(changes, answer, error)
+                except (Exception, SystemExit, GeneratorExit) as raised:
+                    self._break_off(carrier, raised)
+
+    def enter_code(self, carrier: Carrier, now: int) -> None:
         """Workflow code is about to run: marked for whoever outlives this process (spec L5)."""
-        self._mark = self._marks.enter(carrier.claimed.delivery.number, "", self.loop.now_ms())
+        self._mark = self._marks.enter(carrier.claimed.delivery.number, "", now)
         if self._stepping is not None:
             self._stepping(carrier)
 
@@ -469,11 +520,16 @@ class Dispatcher:
             del self._carriers[number]
         driver = carrier.driver
         if isinstance(outcome, Suspended) and driver.fault is None and self.limits.residents:
-            self._residents[number] = _Resident(
-                driver,
-                carrier.claimed.incarnation,
-                carrier.waiting,
-                carrier.claimed.delivery.token,
+            self._residents.put(
+                number,
+                Resident(
+                    driver,
+                    carrier.claimed.incarnation,
+                    carrier.waiting,
+                    carrier.claimed.delivery.token,
+                    outcome.due_at,
+                ),
+                self.loop.now_ms(),
             )
             self._drop_residents()
             if not self.stopping and outcome.due_at is not None:
@@ -487,23 +543,14 @@ class Dispatcher:
         if outcome is not None:
             self._troubles.pop(number, None)
         if not self.stopping:
-            self.loop.post(self.poll)
+            self._poll_soon()
         else:
             self._tell_idle()
 
     def _drop_residents(self) -> None:
         """Keep no more than the limits; not while a claim counts on those there are."""
-        if self._claiming:
-            return
-        keep = self.limits.residents
-        self._since_memory += 1
-        if self._since_memory >= MEMORY_EVERY and self.memory_used is not None:
-            self._since_memory = 0
-            if self.memory_used() > self.limits.memory:
-                keep = min(keep, len(self._residents) * 3 // 4)
-        while len(self._residents) > keep:
-            _, oldest = self._residents.popitem(last=False)
-            oldest.driver.drop()
+        if not self._claiming:
+            self._residents.trim(self.memory_used)
 
     # --- sleeping ----------------------------------------------------------------------------
 
@@ -524,6 +571,8 @@ class Dispatcher:
         self.poll()
 
     def _say(self, kind: str, claimed: Claimed | None = None, **more: Any) -> None:
+        if kind in self.untold:
+            return
         self.talk(
             Event(
                 at=self.loop.now_ms(),

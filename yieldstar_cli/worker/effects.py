@@ -40,6 +40,8 @@ class Came(Enum):
 class Effects:
     """What a delivery does about the effects that its function has asked for."""
 
+    __slots__ = ("_driver", "_max_value", "_tries", "_waiting")
+
     def __init__(self, driver: Driver, waiting: Waiting, tries: Tries, *, max_value: int) -> None:
         self._driver = driver
         self._waiting = waiting

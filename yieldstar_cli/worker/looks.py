@@ -22,6 +22,22 @@ AHEAD = 64
 class Looks:
     """Messages and ends that were read; the commit that records their use consumes them."""
 
+    __slots__ = (
+        "_deliveries",
+        "_delivery",
+        "_driver",
+        "_read",
+        "_waiting",
+        "answers",
+        "arrived",
+        "cancel",
+        "ended",
+        "paused",
+        "stale",
+        "uncommitted",
+        "watched",
+    )
+
     def __init__(
         self, deliveries: Deliveries, delivery: Delivery, driver: Driver, waiting: Waiting
     ) -> None:
@@ -78,8 +94,15 @@ class Looks:
         return list(wanted | {watch.store.key: None for watch in self._waiting.watches})
 
     @property
+    def found(self) -> bool:
+        """True while something that a look found waits to be taken."""
+        return bool(self.answers or self.watched or self.arrived or self.ended)
+
+    @property
     def asked(self) -> bool:
         """True while a question is open that a look would answer."""
+        if not self._driver.asks and not self._waiting.watches:
+            return False
         return any(self._askable(ask) for ask in self._driver.asks) or any(
             not watch.evaluated and watch.intent is None for watch in self._waiting.watches
         )

@@ -38,6 +38,8 @@ class AsyncLoop:
         self.asyncio_loop = asyncio.new_event_loop()
         self.asyncio_loop.set_exception_handler(_report)
         self._clock = clock
+        #: UTC milliseconds since the epoch: the clock's own word, since every round asks.
+        self.now_ms = clock.now_ms
         self._on_error = on_error
         self._recheck_ms = recheck_ms
         self._timers = Timers()
@@ -47,10 +49,6 @@ class AsyncLoop:
         self._alarm_at: int | None = None
         self._stopped: Callable[[], bool] = bool
         self._error: BaseException | None = None
-
-    def now_ms(self) -> int:
-        """UTC milliseconds since the epoch."""
-        return self._clock.now_ms()
 
     def call_at(self, at_ms: int, callback: Callback) -> Timer:
         """Run `callback` on this loop once the clock says `at_ms` or later, never earlier."""

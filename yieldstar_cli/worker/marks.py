@@ -25,6 +25,7 @@ REGION_BYTES = RECORD_BYTES * (RECORDS + 1)
 _NUMBER = struct.Struct("<Q")
 # since when, length of the key, key: what follows the number in a record
 _REST = struct.Struct("<QH110s")
+_NO_KEY = struct.Struct("<QH")
 _RECORD = struct.Struct("<QQH110s")
 _KEY_BYTES = 110
 _NONCE_BYTES = 32
@@ -95,8 +96,11 @@ class MarksFile:
         except IndexError:
             return -1
         assert self._map is not None
-        key = step_key.encode(errors="replace")
-        _REST.pack_into(self._map, place + 8, at_ms, min(len(key), _KEY_BYTES), key)
+        if step_key:
+            key = step_key.encode(errors="replace")
+            _REST.pack_into(self._map, place + 8, at_ms, min(len(key), _KEY_BYTES), key)
+        else:
+            _NO_KEY.pack_into(self._map, place + 8, at_ms, 0)
         # The number last, in one aligned store: a record is whole or free at any instant.
         _NUMBER.pack_into(self._map, place, number)
         return place

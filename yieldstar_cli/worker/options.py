@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from yieldstar_cli.project import Project
+    from yieldstar_cli.worker.member import Seat
     from yieldstar_cli.worker.ports import Talk
 
 
@@ -39,6 +40,8 @@ class WorkerOptions:
     name: str | None = None
     #: Deliver this one execution alone and end (spec L5); used between our own processes only.
     alone: str | None = None
+    #: Its seat among the processes of one `ys worker --processes`, if it is one of them.
+    member: Seat | None = None
     #: Tells people and programs what happens; called on the worker's loop thread.
     talk: Talk | None = None
     verbose: int = 0

@@ -11,7 +11,9 @@ import queue
 import sys
 import threading
 from collections import deque
+from collections.abc import Awaitable, Coroutine, Generator
 from functools import partial
+from types import CoroutineType, coroutine
 from typing import Any
 
 from yieldstar_cli.clock import Clock
@@ -55,8 +57,17 @@ class ThreadedPerformers:
         #: Plain runs that wait or run, and those among them that were called off while running.
         self._open = 0
         self._called_off = 0
-        self._tasks: set[asyncio.Task[StepEnd]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[Run] = deque()
+        self._running_async = 0
+        #: The task that will take up what waits, until its first step.
+        self._coming: asyncio.Task[None] | None = None
+        self._ended: list[tuple[Run, StepEnd]] = []
+        #: What `sharing.Threads` asks of plain functions.
+        self.jobs = jobs
+        self.ended = 0
+        self.last_ended_at = 0
+        self.mean_ms = 0.0
         self._pid = os.getpid()
 
     def start(self, call: StepCall, done: Done) -> Run:
@@ -75,11 +86,15 @@ class ThreadedPerformers:
 
     def running(self) -> int:
         """How many functions run or wait for a place, called-off ones that still run included."""
-        return self._open + len(self._tasks) + len(self._waiting)
+        return self._open + self._running_async + len(self._waiting)
 
     def backlog(self) -> int:
         """How many plain functions wait for a thread."""
         return self._calls.qsize()
+
+    def open_calls(self) -> int:
+        """How many plain functions run or wait for a thread."""
+        return self._open
 
     def close(self) -> None:
         """Drop what waits, call off async functions, let idle threads go. Waits for nothing."""
@@ -150,6 +165,9 @@ class ThreadedPerformers:
 
     def _thread_ended(self, run: Run, end: StepEnd) -> None:
         self._open -= 1
+        self.ended += 1
+        self.last_ended_at = end.ended_at
+        self.mean_ms += (end.ended_at - end.started_at - self.mean_ms) / min(self.ended, 16)
         if run.called_off:
             self._say(run, "returned after it had been called off; what it returned is dropped")
         else:
@@ -182,44 +200,95 @@ class ThreadedPerformers:
                 )
             )
 
-    # --- async functions, as tasks on the loop --------------------------------------------
+    # --- async functions, in tasks on the loop --------------------------------------------
 
     def _start_tasks(self) -> None:
-        while self._waiting and len(self._tasks) < self._async_limit:
+        """See to it that a task takes up what waits, if there is room for more."""
+        if self._coming is None and self._waiting and self._running_async < self._async_limit:
+            self._coming = task = self._loop.asyncio_loop.create_task(self._run_waiting())
+            self._tasks.add(task)
+            task.add_done_callback(self._task_over)
+
+    def _task_over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._coming is task:  # cancelled by somebody before its first step
+            self._coming = None
+            self._start_tasks()
+
+    async def _run_waiting(self) -> None:
+        """Run what waits, one function after the other, until one of them has to wait.
+
+        Most functions end at their first step, and a task for each would cost more than they do.
+        One that has to wait keeps the task for itself, and another goes on: nothing that was done
+        to the task, such as a cancellation, is left over for the next function.
+        """
+        task, self._coming = self._coming, None
+        assert task is not None, "it was made to come"
+        while self._waiting and self._running_async < self._async_limit:
             run = self._waiting.popleft()
             run.state = State.RUNS
-            run.task = task = self._loop.asyncio_loop.create_task(
-                self._perform_async(run), context=run.context
-            )
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._task_ended, run))
+            run.task = task
+            self._running_async += 1
+            try:
+                end, waited = await self._perform_async(run)
+            finally:
+                self._running_async -= 1
+                run.state = State.OVER
+                run.task = None
+            if not run.called_off:
+                self._end_soon(run, end)
+            if waited or task.cancelling():
+                break
+        self._start_tasks()
 
-    async def _perform_async(self, run: Run) -> StepEnd:
-        """Await the function; whatever it raises is its error, and never the loop's."""
+    async def _perform_async(self, run: Run) -> tuple[StepEnd, bool]:
+        """Await the function; whatever it raises is its error, and never the loop's.
+
+        And says whether it had to wait.
+        """
         call = run.call
         run.started_at = started_at = self._clock.now_ms()
         mark = self._marks.enter(call.number, call.step_key, started_at)
         value: Any = None
         error: BaseException | None = None
+        waited = False
         try:
             if call.guard is not None:
                 call.guard()
-            value = await call.fn(*call.args, **call.kwargs)
+            made = run.context.run(call.fn, *call.args, **call.kwargs)
+            coroutine = made if type(made) is CoroutineType else _awaited(made)
+            try:
+                yielded = run.context.run(coroutine.send, None)
+            except StopIteration as stop:
+                value = stop.value
+            else:
+                waited = True
+                self._start_tasks()
+                value = await _rest(run.context, coroutine, yielded)
         except BaseException as raised:
             error = raised
         if os.getpid() != self._pid:
             _leave_forked_child(error)
         self._marks.leave(mark)
-        return StepEnd(value, error, started_at, self._clock.now_ms())
+        return StepEnd(value, error, started_at, self._clock.now_ms()), waited
 
-    def _task_ended(self, run: Run, task: asyncio.Task[StepEnd]) -> None:
-        self._tasks.discard(task)
-        run.state = State.OVER
-        run.task = None
-        self._start_tasks()
-        if not run.called_off and not task.cancelled():
-            # Not from here: an error of `done` is the loop's to handle, not asyncio's.
-            self._loop.post(partial(run.done, task.result()))
+    def _end_soon(self, run: Run, end: StepEnd) -> None:
+        # Not from here: an error of `done` is the loop's to handle, not asyncio's.
+        self._ended.append((run, end))
+        if len(self._ended) == 1:
+            self._loop.post(self._tell_ended)
+
+    def _tell_ended(self) -> None:
+        ended, self._ended = deque(self._ended), []
+        try:
+            while ended:
+                run, end = ended.popleft()
+                if not run.called_off:
+                    run.done(end)
+        finally:
+            if ended:  # an error of one keeps nothing from the others
+                self._ended[:0] = ended
+                self._loop.post(self._tell_ended)
 
     def _call_off_task(self, run: Run) -> None:
         if run.task is not None:
@@ -227,6 +296,30 @@ class ThreadedPerformers:
         elif run.state is State.WAITS:
             run.state = State.OVER
             self._waiting.remove(run)
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+@coroutine
+def _rest(
+    context: contextvars.Context, coroutine: Coroutine[Any, Any, Any], yielded: Any
+) -> Generator[Any, Any, Any]:
+    """Go on with `coroutine`, which has yielded once, each step of it in `context`."""
+    try:
+        while True:
+            try:
+                sent = yield yielded
+            except GeneratorExit:
+                context.run(coroutine.close)
+                raise
+            except BaseException as error:
+                yielded = context.run(coroutine.throw, error)
+            else:
+                yielded = context.run(coroutine.send, sent)
+    except StopIteration as stop:
+        return stop.value
 
 
 def _is_awaitable(value: object) -> bool:

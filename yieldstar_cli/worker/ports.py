@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from yieldstar_cli.engine.attempts import StepEnd
+from yieldstar_cli.model_frozen import quick_dataclass
 
 
 class Cancellable(Protocol):
@@ -53,7 +54,8 @@ class StepCall:
     execution_id: str
     step_key: str
     attempt: int
-    idempotency_key: str
+    #: The key, or what makes it when somebody asks.
+    idempotency_key: str | Callable[[], str]
     fn: Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Marks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass(frozen=True, slots=True)
 class Event:
     """One line of what the worker does, for people and for `--json`."""
 
@@ -110,6 +112,8 @@ class Event:
     text: str = ""
 
 
+#: Told of events. One that does nothing with some kinds may have an attribute `untold`, a
+#: container of their names: most events are then not even made.
 Talk = Callable[[Event], None]
 
 __all__ = [

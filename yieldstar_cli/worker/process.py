@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,11 +20,13 @@ from yieldstar_cli.worker.code import Code
 from yieldstar_cli.worker.dispatcher import Dispatcher, Limits
 from yieldstar_cli.worker.leases import DeadWorker, LeaseKeeper, Reports, Spans
 from yieldstar_cli.worker.loop import AsyncLoop
+from yieldstar_cli.worker.member import Member
 from yieldstar_cli.worker.memory import memory_reader
 from yieldstar_cli.worker.neighbours import Neighbours
 from yieldstar_cli.worker.performers import ThreadedPerformers
 from yieldstar_cli.worker.place import Place
 from yieldstar_cli.worker.ports import Event
+from yieldstar_cli.worker.sharing import Sharing
 from yieldstar_cli.worker.signals import Signals
 from yieldstar_cli.worker.suspects import Suspects
 from yieldstar_cli.worker.watch import Stepping
@@ -73,7 +76,7 @@ class _Process:
         self._ending = False
         self._handed_back = False
         self._stepped: Carrier | None = None
-        self._begun_at = self._clock.now_ms()
+        self._begun_at = self._clock.now_ms() if options.member is None else options.member.begun_at
         self._code = Code(options, self._say)
         self._storage = self._open()
         self._place = Place(
@@ -102,6 +105,10 @@ class _Process:
         self._look_ms = LOOK_WITHOUT_BELL_MS if bell is None else LOOK_MS
         if bell is not None:
             self._loop.asyncio_loop.add_reader(bell, self._rung)
+        self._member: Member | None = None
+        if self._options.member is not None:
+            self._member = Member(self._options.member, self._poll_soon, self._left_alone)
+            self._loop.asyncio_loop.add_reader(self._member.descriptor, self._called)
         self._stepping = Stepping()
         self._performers = ThreadedPerformers(
             self._loop, self._clock, self._jobs, place.marks, talk=self._talk
@@ -180,6 +187,9 @@ class _Process:
             gc.freeze()
             gc.set_threshold(50_000, 20, 100)
             self._changes = self._storage.changes()
+            if self._member is not None:
+                self._member.ready()
+            self._look_for_company()
             # Nothing is claimed before the holds that this start ends have ended.
             self._tell_code(starts=True)
             self._loop.post(self._look)
@@ -201,6 +211,18 @@ class _Process:
         self._place.bell.heard()
         self._loop.post(self._dispatcher.poll)
 
+    def _called(self) -> None:
+        """The crew that started this worker said something, or is gone."""
+        if self._member is not None and not self._member.hear():
+            self._loop.asyncio_loop.remove_reader(self._member.descriptor)
+
+    def _poll_soon(self) -> None:
+        self._loop.post(self._dispatcher.poll)
+
+    def _left_alone(self) -> None:
+        """Who started this worker has died: nobody would stop it."""
+        self._loop.post(lambda: self._signalled(signal.SIGTERM))
+
     def _look(self) -> None:
         """Look for other processes' commits, and go on looking."""
         self._place.leave_if_moved(lambda text: self._say("fatal", text))
@@ -213,6 +235,8 @@ class _Process:
             self._dispatcher.poll()
         if self._suspects.ended():
             self._bury(self._place.gone())
+        if self._member is not None and self._dispatcher.busy:
+            self._member.busy(True)
         if not self._done:
             self._loop.call_at(self._loop.now_ms() + self._look_ms, self._look)
 
@@ -229,7 +253,14 @@ class _Process:
         elif self._options.until_idle:
             due = self._dispatcher.next_due()
             if due is None or due > self._loop.now_ms() + self._options.linger_ms:
-                self._done = True
+                self._leave_idle()
+
+    def _leave_idle(self) -> None:
+        """Nothing is left to do here: of several, the last one so leaves, and the others then."""
+        if self._member is None or self._member.all_idle:
+            self._done = True
+        else:
+            self._member.busy(False)
 
     def _stop(self) -> None:
         """Claim nothing more, and leave once nothing runs."""
@@ -292,6 +323,13 @@ class _Process:
 
     # --- other workers -----------------------------------------------------------------------
 
+    def _look_for_company(self) -> None:
+        """Hold back with claims while others could make them."""
+        if self._member is None and len(self._storage.workers.all(living=True)) < 2:
+            self._dispatcher.sharing = None
+        elif self._dispatcher.sharing is None:
+            self._dispatcher.sharing = Sharing(self._performers, self._clock)
+
     def _found_dead(self, found: Sequence[DeadWorker]) -> None:
         self._bury(self._place.gone(found))
 
@@ -312,6 +350,7 @@ class _Process:
     def _look_at_modules(self) -> None:
         if self._ending:
             return
+        self._look_for_company()
         if self._code.reload():
             self._use_code()
             self._tell_code(starts=False)

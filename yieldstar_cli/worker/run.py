@@ -50,7 +50,7 @@ class Run:
         self.done = done
         self.context = context
         self.state = State.WAITS
-        self.task: asyncio.Task[StepEnd] | None = None
+        self.task: asyncio.Task[None] | None = None
         #: When its function was entered, UTC milliseconds; None while it waits for a place.
         self.started_at: int | None = None
         self._off = off

@@ -61,6 +61,8 @@ class Waiting:
 
     def absorb(self) -> list[Handle]:
         """Take note of what began or ceased to be awaited; returns what is awaited of it."""
+        if not self._driver.touched:
+            return []
         touched, self._driver.touched = self._driver.touched, {}
         awaited: list[Handle] = []
         for handle in touched:
@@ -124,6 +126,11 @@ class Waiting:
         """What the file is told of `handle` may have changed."""
         self._dirty[handle] = None
 
+    def started(self, handle: Handle) -> None:
+        """An attempt of `handle` has begun: what the file has of its pause or its tag is over."""
+        if handle.retry_at is not None or (handle.work is not None and handle.work.tag is not None):
+            self._dirty[handle] = None
+
     # --- time --------------------------------------------------------------------------------
 
     def _push(self, handle: Handle) -> None:
@@ -131,6 +138,10 @@ class Waiting:
             assert handle.due_at is not None, "a timer has a moment"
             self._in_heap.add(handle)
             heappush(self._heap, (handle.due_at, handle.seq, handle))
+
+    def due(self, now: int) -> bool:
+        """Whether the moment of a timer has come, if only of one that is awaited no more."""
+        return bool(self._heap) and self._heap[0][0] <= now
 
     def take_due(self, now: int) -> list[Handle]:
         """Awaited timers whose moment has come; each is given back with `keep` or applied."""
@@ -161,30 +172,31 @@ class Waiting:
         """The earliest moment among what is awaited now, retry pauses included, or None."""
         # What a cancel led to is awaited since then, and nobody has taken note of it yet.
         self.absorb()
-        moments = [
-            handle.retry_at
-            for handle in self._driver.performing
-            if handle.retry_at is not None
-            and handle not in tries
-            and (_pauses(handle, now) or _allowed(handle, tags))
-            and not _in_other_hands(handle)
-        ]
-        timer = self.next_timer()
-        if timer is not None:
-            moments.append(timer)
-        return min(moments, default=None)
+        earliest = self.next_timer() if self._heap else None
+        for handle in self._driver.performing:
+            at = handle.retry_at
+            if at is None or handle in tries or _in_other_hands(handle):
+                continue
+            if (at > now or _allowed(handle, tags)) and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
 
     # --- steps -------------------------------------------------------------------------------
 
     def startable(self, tries: Tries, now: int, tags: Set[str]) -> list[Handle]:
         """Steps and polls whose next attempt may begin here, in the order they were issued."""
+        performing = self._driver.performing
+        if not performing:
+            return []
+        running, ended = tries.running, tries.waiting
         return [
             handle
-            for handle in self._driver.performing
-            if handle not in tries
-            and not _pauses(handle, now)
+            for handle in performing
+            if handle not in running
+            and handle not in ended
+            and (handle.retry_at is None or handle.retry_at <= now)
             and _allowed(handle, tags)
-            and not (isinstance(handle, EffectHandle) and handle.waits)
+            and not _in_other_hands(handle)
         ]
 
     def needs(self, tries: Tries, now: int, tags: Set[str]) -> tuple[str, ...]:
@@ -206,6 +218,8 @@ class Waiting:
     ) -> tuple[tuple[Wait, ...], tuple[Place, ...]]:
         """The rows to write and those to delete; from now on the file is taken to have them so."""
         self.absorb()
+        if not self._dirty and not self._unsure:
+            return (), ()
         dirty, self._dirty = self._dirty, {}
         put: list[Wait] = []
         gone: list[Place] = []

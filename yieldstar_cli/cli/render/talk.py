@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.documents import moment
 from yieldstar_cli.cli.render import document, safe
@@ -26,6 +28,10 @@ _BAD = frozenset(
 )
 # Told only with -vv.
 _DETAIL = frozenset(("step_started",))
+# What a worker says most, of which a pipe is told nothing and only a drawn status line counts.
+_GOOD = frozenset(
+    ("claimed", "step_started", "step_completed", "suspended", "completed", "cancelled")
+)
 _GLYPHS = {
     "claimed": "▶",
     "suspended": "⏸",
@@ -54,8 +60,10 @@ _ENDS = frozenset(
 class WorkerTalk:
     """Called with every event, on the loop thread; a reader that goes away stops no work."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, *, status: bool = True) -> None:
         self._call = call
+        #: Several workers on one terminal cannot each have its last line.
+        self._has_status = status
         self._look = call.look
         self._drawn = call.drawn and not call.settings.quiet
         self._open: set[str] = set()
@@ -63,6 +71,16 @@ class WorkerTalk:
         self._failed = 0
         self._status = ""
         self._worker = ""
+
+    @property
+    def untold(self) -> Container[str]:
+        """Kinds of events that need not be made, since nothing is done with them."""
+        settings = self._call.settings
+        if settings.json:
+            return ()
+        if self._drawn or (settings.verbose and not settings.quiet):
+            return () if settings.verbose >= 2 else _DETAIL
+        return _GOOD
 
     def __call__(self, event: Event) -> None:
         """Tell one event."""
@@ -174,6 +192,8 @@ class WorkerTalk:
     # --- the status line -----------------------------------------------------------------------
 
     def _draw_status(self) -> None:
+        if not self._has_status:
+            return
         look = self._look
         parts = [f"{len(self._open)} running", f"{self._ended} ended"]
         if self._failed:

@@ -91,6 +91,8 @@ class Actions:
         self._stores = stores
         self._effects = effects
         self._chance = chance
+        #: Whether messages wait for executions that are not admitted yet; None: look.
+        self._sent_ahead: bool | None = None
 
     def perform(
         self, number: int, token: int, position: int, actions: Sequence[Action], now: int
@@ -103,6 +105,7 @@ class Actions:
         entries: list[Entry] = []
         holds: list[Hold] = []
         again = False
+        self._sent_ahead = None
         for action in actions:
             if isinstance(action, LetGoEffect):
                 self._effects.let_go(number, action.step_key, action.effect_id, now)
@@ -187,7 +190,11 @@ class Actions:
         """The version of the child, which may have been there already."""
         admitted = self._db.row(ADMIT_CHILD, child)
         if admitted is not None:
-            self._inbox.adopt(start.execution_id, admitted[0], now)
+            if self._sent_ahead is None:
+                # Asked once for a thousand children, since there is hardly ever any.
+                self._sent_ahead = self._inbox.any_sent_ahead()
+            if self._sent_ahead:
+                self._inbox.adopt(start.execution_id, admitted[0], now)
             return start.version
         workflow_id, status, own, version = self._db.rows(IN_USE, child)[0]
         if not own or workflow_id != start.workflow_id:
@@ -196,6 +203,7 @@ class Actions:
 
     def _send(self, send: Send) -> tuple[bool, str]:
         try:
+            self._sent_ahead = None
             answer = self._inbox.send_within(send.execution_id, send.queue, send.value, send.ttl_ms)
         except InvalidMessageEvent as error:
             return False, _refusal(error)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from yieldstar_cli.errors import (
-    CorruptFile,
-    DatabaseBusy,
-    DatabaseReadOnly,
-    DiskFull,
-    StorageError,
-    UnreadableText,
-)
+from yieldstar_cli.errors import StorageError
 from yieldstar_cli.storage.contract import Reply, Storage
+from yieldstar_cli.storage.sqlite.database import strikes_all
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
 Post = Callable[[Callable[[], None]], None]
@@ -67,7 +61,7 @@ def run_batch(storage: SqliteStorage, batch: Sequence[Asked], *, apart: bool) ->
             else:
                 value = asked.request(storage)
         except StorageError as error:
-            if not storage.db.in_transaction or _strikes_all(error):
+            if not storage.db.in_transaction or strikes_all(error):
                 raise
             answers.append(Answer(asked.reply, None, error))
         except Exception as error:
@@ -80,10 +74,3 @@ def run_batch(storage: SqliteStorage, batch: Sequence[Asked], *, apart: bool) ->
     if storage.db.spoiled:
         raise Undo
     return answers
-
-
-def _strikes_all(error: StorageError) -> bool:
-    """Whether the error is the file's, and not of what the request asked for."""
-    if isinstance(error, UnreadableText):
-        return False
-    return isinstance(error, DiskFull | DatabaseBusy | CorruptFile | DatabaseReadOnly)

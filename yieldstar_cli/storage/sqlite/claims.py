@@ -11,7 +11,7 @@ from yieldstar_cli.model import HISTORY_FORMAT
 from yieldstar_cli.storage.sqlite.database import Database, joined
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
-# Deaths from which on an execution is delivered alone (L5).
+# Deaths from which on an execution is delivered alone (L5); NEXT_SUSPECT and its index say it, too.
 SUSPECT_DEATHS = 2
 _ANY_DEATHS = (0, 2**62)
 
@@ -50,7 +50,6 @@ _NARROWED = """
 # The index on claim_at holds all that this asks, so what is passed over costs little.
 _DUE = joined("SELECT n FROM executions WHERE claim_at <= :now", _NARROWED)
 _OLDEST_FIRST = "ORDER BY claim_at, n LIMIT :limit"
-CLAIM_DUE = joined(_CLAIM, "WHERE n IN (", _DUE, _OLDEST_FIRST, ")", _RETURNING)
 # An execution that needs one of the worker's tags is due for it at once (O5).
 _HAS_TAG = """
    AND EXISTS (SELECT 1 FROM json_each(needs)
@@ -79,6 +78,25 @@ CLAIM_ONLY = joined(
     _RETURNING,
 )
 CLAIM_NUMBER = joined(_CLAIM, "WHERE n = :n", _RETURNING)
+
+# In steps: which are due, the claim, and what was claimed, each answered as one row. Between two
+# rows another thread may take the interpreter, and a claim has hundreds.
+DUE_NUMBERS = joined("SELECT json_group_array(n) FROM (", _DUE, _OLDEST_FIRST, ")")
+_NUMBERS = "WHERE n IN (SELECT value FROM json_each(:numbers))"
+CLAIM_NUMBERS = joined(_CLAIM, _NUMBERS)
+CLAIM_FEW = joined(_CLAIM, _NUMBERS, _RETURNING)
+CLAIMED = joined(
+    """
+SELECT json_group_array(json_array(
+           n, execution_id, token, covered_due_at, workflow_id, version, params, context,
+           incarnation, hex(seed), started_at, status_value, operations, last_moment, deaths,
+           cancel_at IS NOT NULL AND NOT cancel_told))
+  FROM executions
+""",
+    _NUMBERS,
+)
+#: Up to how many are answered row by row.
+FEW = 4
 
 # The end of a lease alone ends nothing: a claim does, by taking over (L2). A worker never takes
 # over from itself. Claims without a worker have a lease each, counted from the claim.
@@ -127,6 +145,13 @@ NEXT_DUE = joined(
     _NARROWED,
     "ORDER BY claim_at LIMIT 1",
 )
+# Suspects have an index of their own; that its condition holds is to be seen without bindings.
+NEXT_SUSPECT = joined(
+    "SELECT claim_at FROM executions INDEXED BY executions_suspects",
+    "WHERE claim_at IS NOT NULL AND deaths >= 2",
+    _NARROWED,
+    "ORDER BY claim_at LIMIT 1",
+)
 NEXT_TAGGED = joined(
     "SELECT tagged_at FROM executions WHERE tagged_at IS NOT NULL",
     _NARROWED,
@@ -167,6 +192,9 @@ class ClaimRow(NamedTuple):
     cancelling: int
 
 
+_SEED = ClaimRow._fields.index("seed")
+
+
 class Claims:
     """Takes due executions, and those whose lease ended, inside the transaction under way."""
 
@@ -195,7 +223,7 @@ class Claims:
         elif only is not None:
             rows = self._db.rows(CLAIM_ONLY, narrow)
         else:
-            rows = self._db.rows(CLAIM_TAGGED if tags else CLAIM_DUE, narrow)
+            rows = self._db.rows(CLAIM_TAGGED, narrow) if tags else self._take_due(narrow)
         claimed = [ClaimRow._make(row) for row in rows]
         # RETURNING promises no order.
         claimed.sort(key=lambda row: (row.covered_due_at, row.number))
@@ -218,6 +246,18 @@ class Claims:
             return
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
+
+    def _take_due(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
+        numbers = self._db.rows(DUE_NUMBERS, narrow)[0][0]
+        count = numbers.count(",") + (numbers != "[]")
+        if not count:
+            return []
+        claiming = narrow | {"numbers": numbers}
+        if count <= FEW:
+            return self._db.rows(CLAIM_FEW, claiming)
+        self._db.rows(CLAIM_NUMBERS, claiming)
+        told = json.loads(self._db.rows(CLAIMED, claiming)[0][0])
+        return [(*row[:_SEED], bytes.fromhex(row[_SEED]), *row[_SEED + 1 :]) for row in told]
 
     def _take_with_lapsed(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
         return [
@@ -256,7 +296,7 @@ class Claims:
     ) -> int | None:
         """The earliest moment at which `take` would find something, or None."""
         narrow = self._narrowed(workflows, suspects)
-        moments = self._db.rows(NEXT_DUE, narrow)
+        moments = self._db.rows(NEXT_SUSPECT if suspects else NEXT_DUE, narrow)
         if tags:
             moments += self._db.rows(NEXT_TAGGED, narrow | {"tags": json.dumps(list(tags))})
         if worker is not None:

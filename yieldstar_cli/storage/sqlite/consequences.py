@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from yieldstar_cli.model import CancelAnswer, CancelledOutcome, Status
 from yieldstar_cli.storage.sqlite import records
+from yieldstar_cli.storage.sqlite.bulk import Bulk
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
@@ -64,6 +66,23 @@ SELECT n, token
    AND status IN ('admitted', 'suspended')
  ORDER BY n
 """
+# Of many that have ended, those with linked children that go on.
+PARENTS = Bulk(
+    "WITH given (n) AS (VALUES",
+    "(?)",
+    """
+)
+SELECT e.n, e.execution_id, e.status, e.updated_at
+  FROM given
+ CROSS JOIN executions AS e ON e.n = given.n
+ WHERE EXISTS (SELECT 1
+                 FROM executions AS child
+                WHERE child.parent = e.n
+                  AND NOT child.detached
+                  AND child.status IN ('admitted', 'suspended'))
+ ORDER BY e.n
+""",
+)
 
 
 class Ended(NamedTuple):
@@ -127,6 +146,16 @@ class Consequences:
                 else:
                     self._db.rows(REQUEST_CANCEL, {"n": child, "reason": reason, "now": now})
         return stirred
+
+    def follow_all(self, ended: Sequence[int], now: int) -> set[int]:
+        """As `follow`, for many that have ended; those among them that meant anything."""
+        waiting, awaited = self._waits.mark_all(ended)
+        for number in waiting:
+            self.wake(number, now)
+        parents = [Ended._make(row) for row in PARENTS.rows(self._db, [(n,) for n in ended])]
+        if parents:
+            self.follow(parents, now)
+        return {*awaited, *(parent.number for parent in parents)}
 
     def _cancel_now(self, number: int, reason: str | None, now: int) -> Ended:
         (_, _, claimed_by, asked) = self._db.rows(STANDING, {"n": number})[0]

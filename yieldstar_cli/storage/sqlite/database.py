@@ -9,7 +9,14 @@ from typing import Any
 
 import apsw
 
-from yieldstar_cli.errors import StorageError, UnreadableText
+from yieldstar_cli.errors import (
+    CorruptFile,
+    DatabaseBusy,
+    DatabaseReadOnly,
+    DiskFull,
+    StorageError,
+    UnreadableText,
+)
 from yieldstar_cli.storage.sqlite.translate import translate
 
 Row = tuple[Any, ...]
@@ -30,6 +37,13 @@ DATA_VERSION = "PRAGMA data_version"
 def joined(*parts: str) -> str:
     """One statement of constant parts that several statements share; never of data."""
     return "\n".join(parts)
+
+
+def strikes_all(error: BaseException) -> bool:
+    """Whether an error is the file's, and not of what was asked for."""
+    if isinstance(error, UnreadableText):
+        return False
+    return isinstance(error, DiskFull | DatabaseBusy | CorruptFile | DatabaseReadOnly)
 
 
 class Database:
@@ -148,6 +162,11 @@ class Database:
     def in_transaction(self) -> bool:
         """Whether SQLite has a transaction open."""
         return self.connection.in_transaction
+
+    @property
+    def in_part(self) -> bool:
+        """Whether a part that can fail by itself is under way (see `atomic`)."""
+        return self._depth > 1
 
     @property
     def spoiled(self) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict
 
-from yieldstar_cli.errors import UnreadableText
-from yieldstar_cli.model import Claimed, Delivery, Entry, Look, Recorded, Retry, Round, Wait
-from yieldstar_cli.storage.sqlite import tokens
-from yieldstar_cli.storage.sqlite.claims import ClaimRow, Claims
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.errors import StaleDelivery, StorageError, UnreadableText, YieldstarError
+from yieldstar_cli.model import Claimed, Delivery, Look, Recorded, Round
+from yieldstar_cli.storage.sqlite import claimed, tokens
+from yieldstar_cli.storage.sqlite.claims import Claims
+from yieldstar_cli.storage.sqlite.database import Database, strikes_all
 from yieldstar_cli.storage.sqlite.endings import Endings
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.looks import Looks
 from yieldstar_cli.storage.sqlite.releases import Releases
+from yieldstar_cli.storage.sqlite.together import Together
 from yieldstar_cli.storage.sqlite.waits import Waits
 
 # A fault of the code is held without a moment. It may be tried again when the module is another
@@ -53,6 +54,7 @@ class SqliteDeliveries:
         history: History,
         waits: Waits,
         looks: Looks,
+        together: Together,
     ) -> None:
         self._db = db
         self._claims = claims
@@ -61,6 +63,7 @@ class SqliteDeliveries:
         self._history = history
         self._waits = waits
         self._looks = looks
+        self._together = together
 
     def claim(
         self,
@@ -86,7 +89,7 @@ class SqliteDeliveries:
         try:
             with self._db.atomic():
                 rows = self._claims.take(now, **narrowed)
-                return [self._claimed(row, known) for row in rows]
+                return claimed.read(rows, self._history, self._waits, known)
         except UnreadableText:
             return self._claim_readable(now, narrowed, known)
 
@@ -94,57 +97,67 @@ class SqliteDeliveries:
         self, now: int, narrowed: _Narrowed, known: Callable[[int, int], int] | None
     ) -> list[Claimed]:
         """Claim one by one; what cannot be read is held and is in nobody's way (spec E12)."""
-        found = []
+        found: list[Claimed] = []
         with self._db.writing():
             for number, take in self._claims.each(now, **narrowed):
                 try:
                     with self._db.atomic():
-                        found.append(self._claimed(take(), known))
+                        found += claimed.read([take()], self._history, self._waits, known)
                 except UnreadableText as error:
                     self._releases.hold_unreadable(number, error.message)
         return found
-
-    def _claimed(self, row: ClaimRow, known: Callable[[int, int], int] | None) -> Claimed:
-        number, incarnation = row.number, row.incarnation
-        first = min(known(number, incarnation), row.operations) if known and row.operations else 0
-        history: list[Entry] = []
-        retries: list[Retry] = []
-        log_count = 0
-        waits: list[Wait] = []
-        if row.operations > first:
-            history = self._history.entries(number, incarnation, first)
-        if row.token > 1:
-            # A first delivery finds nothing there.
-            retries = self._history.retries(number, incarnation)
-            log_count = self._history.count_logs(number, incarnation)
-            if not first:
-                # Who kept the coroutine knows its own.
-                waits = self._waits.of(number)
-        return Claimed(
-            delivery=Delivery(row.execution_id, row.token, number),
-            workflow_id=row.workflow_id,
-            version=row.version,
-            params_json=row.params,
-            context_json=row.context,
-            incarnation=incarnation,
-            seed=row.seed,
-            started_at=row.started_at,
-            status_value_json=row.status_value,
-            history=tuple(history),
-            first_position=first,
-            retries=tuple(retries),
-            log_count=log_count,
-            operations=row.operations,
-            last_moment=row.last_moment,
-            deaths=row.deaths,
-            cancelling=bool(row.cancelling),
-            waits=tuple(waits),
-        )
 
     def record(self, delivery: Delivery, changes: Round) -> Recorded:
         """See `contract.Deliveries.record`."""
         with self._db.writing():
             return self._endings.end(delivery, changes)
+
+    def record_all(
+        self, rounds: Sequence[tuple[Delivery, Round]]
+    ) -> list[Recorded | YieldstarError]:
+        """See `contract.Deliveries.record_all`."""
+        if not self._db.in_part:
+            before = self._db.connection.total_changes()
+            try:
+                with self._db.writing():
+                    return self._record_together(rounds)
+            except Exception as error:
+                # What has changed something undoes the transaction; the writer then comes again,
+                # in parts. So do we where the transaction was our own.
+                within = self._db.in_transaction
+                if strikes_all(error) or (within and self._db.connection.total_changes() != before):
+                    raise
+        with self._db.writing():
+            return [self._record_apart(*one) for one in rounds]
+
+    def _record_together(
+        self, rounds: Sequence[tuple[Delivery, Round]]
+    ) -> list[Recorded | YieldstarError]:
+        """Plain rounds first and in a few statements, then the others one by one."""
+        plain = [one for one in rounds if self._together.plain(*one)]
+        written = self._together.write(plain) if plain else {}
+        answers: list[Recorded | YieldstarError] = []
+        for delivery, changes in rounds:
+            answer = written.get(delivery.number)
+            answers.append(answer or self._told(delivery, changes))
+        return answers
+
+    def _told(self, delivery: Delivery, changes: Round) -> Recorded | YieldstarError:
+        try:
+            return self.record(delivery, changes)
+        except StaleDelivery as error:
+            return error  # it has changed nothing
+
+    def _record_apart(self, delivery: Delivery, changes: Round) -> Recorded | YieldstarError:
+        try:
+            with self._db.atomic():
+                return self._endings.end(delivery, changes)
+        except Exception as error:
+            if strikes_all(error) or not self._db.in_transaction:
+                raise
+            if isinstance(error, YieldstarError):
+                return error
+            return StorageError(f"a round could not be written: {type(error).__name__}: {error}")
 
     def look(
         self,

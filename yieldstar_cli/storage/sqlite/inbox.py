@@ -62,6 +62,9 @@ UPDATE messages
        expires_at   = iif(expires_at > :now, NULL, expires_at)
  WHERE execution_id = :execution_id
 """
+ANY_SENT_AHEAD = """
+SELECT EXISTS (SELECT 1 FROM messages INDEXED BY messages_buffered WHERE execution_id IS NOT NULL)
+"""
 TAKE = """
 UPDATE messages
    SET state = :state, consumed_at = :now
@@ -185,6 +188,10 @@ class SqliteInbox:
                 return _answer(first[0])
         self._db.rows(ADD, message | {"n": None, "state": "buffered", "answer": "buffered"})
         return "buffered"
+
+    def any_sent_ahead(self) -> bool:
+        """Whether any message waits for an execution that is not admitted yet."""
+        return bool(self._db.rows(ANY_SENT_AHEAD)[0][0])
 
     def adopt(self, execution_id: str, number: int, now: int) -> None:
         """Hand what was sent ahead to the execution just admitted; costs one look into an index."""

@@ -10,74 +10,30 @@ from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Attempt, Entry, ExecutionRecord, LogLine, LostDelivery, Wait
 from yieldstar_cli.storage.sqlite import records
-from yieldstar_cli.storage.sqlite.database import Database, joined
+from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.finding import SORTED, STATUSES, Part, parts_of
 from yieldstar_cli.storage.sqlite.history import History
 from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 from yieldstar_cli.storage.sqlite.waits import Waits
 
-# Each filter is there always and is switched off by NULL, so that no statement is ever put
-# together from what somebody typed.
-_FILTERED = """
- WHERE (:workflow_id IS NULL OR e.workflow_id = :workflow_id)
-   AND (:statuses IS NULL OR e.status IN (SELECT value FROM json_each(:statuses)))
-   AND (NOT :running OR (e.claimed_by IS NOT NULL AND iif(e.claimed_by = 0,
-                         e.claimed_at + :redelivery_ms, w.lease_until_at) > :now))
-   AND (NOT :waiting OR (e.status = 'suspended' AND e.claimed_by IS NULL))
-   AND (:due_by IS NULL OR ifnull(e.due_at, e.covered_due_at) <= :due_by)
-   AND (:updated_since IS NULL OR e.updated_at >= :updated_since)
-   AND (:updated_before IS NULL OR e.updated_at < :updated_before)
-   AND (:where IS NULL OR NOT EXISTS (
-        SELECT 1 FROM json_each(:where) AS wanted
-         WHERE NOT EXISTS (SELECT 1 FROM json_each(e.params) AS given
-                            WHERE given.key = wanted.key
-                              AND CASE given.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'
-                                       WHEN 'null' THEN 'null' ELSE CAST(given.value AS TEXT) END
-                                  = wanted.value)))
-   AND (:awaiting IS NULL OR (e.status IN ('admitted', 'suspended')
-                              AND e.n IN (SELECT n FROM waits WHERE queue = :awaiting)))
-"""
-_PAGE = "LIMIT :limit OFFSET :offset"
-_LATEST_FIRST = joined("ORDER BY e.updated_at DESC, e.n DESC", _PAGE)
-# The usual list, unfinished ones first: each half is read in the order of an index of its own,
-# and no further than the page goes.
-_UNFINISHED = "AND e.status IN ('admitted', 'suspended')"
-UNFINISHED = joined(records.SELECT_RECORD, _FILTERED, _UNFINISHED, _LATEST_FIRST)
-COUNT_UNFINISHED = joined("SELECT count(*)", records.FROM, _FILTERED, _UNFINISHED)
-FINISHED = joined(
-    records.SELECT_RECORD,
-    _FILTERED,
-    "AND e.status IN ('completed', 'failed', 'cancelled')",
-    _LATEST_FIRST,
-)
-# Elsewhere the numbers are sorted first, and only the page's records are read whole.
-_SORT = joined(records.COLUMNS, "FROM (SELECT e.n", records.FROM, _FILTERED)
-_READ = """
-) AS page
-  JOIN executions AS e ON e.n = page.n
-  LEFT JOIN workers AS w ON w.n = e.claimed_by
-"""
-_FINISHED_FIRST = "ORDER BY e.status IN ('admitted', 'suspended'), e.updated_at, e.n"
-_DUE_FIRST = """
- ORDER BY ifnull(e.due_at, e.covered_due_at) IS NULL, ifnull(e.due_at, e.covered_due_at), e.n
-"""
-_DUE_LAST = "ORDER BY ifnull(e.due_at, e.covered_due_at) DESC, e.n DESC"
-_NEWEST = "ORDER BY e.admitted_at DESC, e.n DESC"
-_OLDEST = "ORDER BY e.admitted_at, e.n"
-_LONGEST = "ORDER BY e.updated_at - e.admitted_at DESC, e.n DESC"
-_SHORTEST = "ORDER BY e.updated_at - e.admitted_at, e.n"
-SORTED = {
-    ("updated", True): joined(_SORT, _FINISHED_FIRST, _PAGE, _READ, _FINISHED_FIRST),
-    ("due", False): joined(_SORT, _DUE_FIRST, _PAGE, _READ, _DUE_FIRST),
-    ("due", True): joined(_SORT, _DUE_LAST, _PAGE, _READ, _DUE_LAST),
-    ("admitted", False): joined(_SORT, _NEWEST, _PAGE, _READ, _NEWEST),
-    ("admitted", True): joined(_SORT, _OLDEST, _PAGE, _READ, _OLDEST),
-    ("took", False): joined(_SORT, _LONGEST, _PAGE, _READ, _LONGEST),
-    ("took", True): joined(_SORT, _SHORTEST, _PAGE, _READ, _SHORTEST),
-}
+# By status and all in one view; what completed well is not read, but is the rest.
 COUNTS = """
+SELECT admitted, cancelled, ended - unwell, unwell - cancelled, open - admitted
+  FROM (SELECT count(*) AS ended
+          FROM executions INDEXED BY executions_ended
+         WHERE status IN ('completed', 'failed', 'cancelled')),
+       (SELECT count(*) AS open, count(*) FILTER (WHERE status = 'admitted') AS admitted
+          FROM executions INDEXED BY executions_open
+         WHERE status IN ('admitted', 'suspended')),
+       (SELECT count(*) AS unwell, count(*) FILTER (WHERE status = 'cancelled') AS cancelled
+          FROM executions INDEXED BY executions_unwell
+         WHERE status IN ('failed', 'cancelled'))
+"""
+COUNTED = ("admitted", "cancelled", "completed", "failed", "suspended")
+COUNTS_OF = """
 SELECT status, count(*)
   FROM executions
- WHERE (:workflow_id IS NULL OR workflow_id = :workflow_id)
+ WHERE workflow_id = :workflow_id
  GROUP BY status
 """
 # IDs that begin alike, read from the index of IDs.
@@ -95,7 +51,19 @@ SELECT execution_id
  ORDER BY execution_id
  LIMIT :limit
 """
-LATEST = "SELECT execution_id FROM executions ORDER BY updated_at DESC LIMIT 500"
+LATEST = """
+SELECT execution_id
+  FROM (SELECT execution_id, updated_at
+          FROM executions INDEXED BY executions_open
+         WHERE status IN ('admitted', 'suspended')
+         ORDER BY updated_at DESC LIMIT 500)
+UNION ALL
+SELECT execution_id
+  FROM (SELECT execution_id, updated_at
+          FROM executions INDEXED BY executions_ended
+         WHERE status IN ('completed', 'failed', 'cancelled')
+         ORDER BY updated_at DESC LIMIT 500)
+"""
 _LAST_CHARACTER = "\U0010ffff"
 
 
@@ -155,7 +123,8 @@ class SqliteReader:
             "awaiting": awaiting,
         }
         if (sort, reverse) == ("updated", False):
-            return self._latest(bindings)
+            wanted = STATUSES if statuses is None else frozenset(statuses)
+            return self._latest(parts_of(bindings, wanted), bindings)
         statement = SORTED.get((sort, reverse))
         if statement is None:
             raise UsageError(
@@ -163,27 +132,32 @@ class SqliteReader:
             )
         return self._records(statement, bindings)
 
-    def _latest(self, bindings: dict[str, Any]) -> list[ExecutionRecord]:
-        """Unfinished ones first, then the others, the latest of each first."""
+    def _latest(self, parts: Sequence[Part], bindings: dict[str, Any]) -> list[ExecutionRecord]:
+        """The page that begins in one of `parts` and may end in a later one."""
         limit, offset = bindings["limit"], bindings["offset"]
-        found = self._records(UNFINISHED, bindings)
-        if 0 <= limit == len(found):
-            return found
-        unfinished = self._db.rows(COUNT_UNFINISHED, bindings)[0][0] if offset else 0
-        rest = {
-            "limit": limit if limit < 0 else limit - len(found),
-            "offset": max(0, offset - unfinished),
-        }
-        return found + self._records(FINISHED, bindings | rest)
+        found: list[ExecutionRecord] = []
+        for part in parts:
+            page = bindings | {"limit": limit, "offset": offset}
+            read = self._records(part.records, page)
+            found += read
+            if 0 <= limit == len(read):
+                break
+            limit = limit if limit < 0 else limit - len(read)
+            if offset and part is not parts[-1]:
+                offset = max(0, offset - self._db.rows(part.counting, bindings)[0][0])
+        return found
 
     def _records(self, statement: str, bindings: dict[str, Any]) -> list[ExecutionRecord]:
         return [records.record(row) for row in self._db.rows(statement, bindings)]
 
     def counts(self, workflow_id: str | None = None) -> dict[str, int]:
         """See `contract.Reader.counts`."""
+        if workflow_id is None:
+            counted = zip(COUNTED, self._db.rows(COUNTS)[0], strict=True)
+            return {status: int(count) for status, count in counted if count}
         return {
             str(status): int(count)
-            for status, count in self._db.rows(COUNTS, {"workflow_id": workflow_id})
+            for status, count in self._db.rows(COUNTS_OF, {"workflow_id": workflow_id})
         }
 
     def history(self, number: int, incarnation: int) -> list[Entry]:

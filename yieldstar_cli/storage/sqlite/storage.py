@@ -28,6 +28,7 @@ from yieldstar_cli.storage.sqlite.reader import SqliteReader
 from yieldstar_cli.storage.sqlite.releases import Releases
 from yieldstar_cli.storage.sqlite.steering import SqliteSteering
 from yieldstar_cli.storage.sqlite.stores import SqliteStores
+from yieldstar_cli.storage.sqlite.together import Together
 from yieldstar_cli.storage.sqlite.waits import Waits
 from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
@@ -97,7 +98,14 @@ class SqliteStorage:
             max_value=max_value,
         )
         self.deliveries = SqliteDeliveries(
-            self.db, claims, endings, releases, history, waits, looks
+            self.db,
+            claims,
+            endings,
+            releases,
+            history,
+            waits,
+            looks,
+            Together(self.db, history, waits, consequences, clock=clock),
         )
         self.reader = SqliteReader(
             self.db, history, lost, waits, clock=clock, redelivery_ms=redelivery_ms

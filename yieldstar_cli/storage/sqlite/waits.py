@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from yieldstar_cli.model import Ended, Wait
 from yieldstar_cli.storage.sqlite import readings, records
-from yieldstar_cli.storage.sqlite.database import Database, Row
+from yieldstar_cli.storage.sqlite.bulk import Bulk
+from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.readings import State
 
 WAITS = """
@@ -17,6 +20,18 @@ SELECT kind, step_key, label, since_at, due_at, state, attempt, position, queue,
  WHERE n = :n
  ORDER BY position, kind, step_key
 """
+WAITS_OF = Bulk(
+    "WITH given (n) AS (VALUES",
+    "(?)",
+    """
+)
+SELECT w.n, kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag,
+       store_name, store_id, store_read, store_instance
+  FROM given
+ CROSS JOIN waits AS w ON w.n = given.n
+ ORDER BY w.n, position, kind, step_key
+""",
+)
 # What was ready before stays ready since then: an awaited execution that is missing has no moment
 # of its own. A wait for a store or an effect is compared anew each time; what marked it before is
 # known by now.
@@ -46,13 +61,20 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        effect         = excluded.effect
 """
 # A terminal record never changes, so `updated_at` is the moment of its end.
-TARGET = """
-SELECT n, CASE WHEN status IN ('completed', 'failed', 'cancelled') THEN updated_at END
-  FROM executions
- WHERE execution_id = :target
-"""
+TARGETS = Bulk(
+    "WITH given (target) AS (VALUES",
+    "(?)",
+    """
+)
+SELECT execution_id, n,
+       CASE WHEN status IN ('completed', 'failed', 'cancelled') THEN updated_at END
+  FROM given
+ CROSS JOIN executions ON execution_id = given.target
+""",
+)
 END = "DELETE FROM waits WHERE n = ? AND kind = ? AND step_key = ?"
 END_ALL = "DELETE FROM waits WHERE n = :n"
+END_ALL_OF = Bulk("DELETE FROM waits WHERE n IN (VALUES", "(?)", ")")
 # The execution that is waited for has ended; answers who waits.
 MARK = """
 UPDATE waits
@@ -60,6 +82,28 @@ UPDATE waits
  WHERE target_n = :target_n AND ready_at IS NULL
 RETURNING n
 """
+# The same for many ends at once: who waits, and for which of them; then the mark.
+WAIT_FOR = Bulk(
+    "WITH given (n) AS (VALUES",
+    "(?)",
+    """
+)
+SELECT json_group_array(DISTINCT w.n), json_group_array(DISTINCT w.target_n)
+  FROM given
+ CROSS JOIN waits AS w INDEXED BY waits_targets ON w.target_n = given.n
+ WHERE w.ready_at IS NULL
+""",
+)
+MARK_ALL = Bulk(
+    """
+UPDATE waits
+   SET ready_at = (SELECT updated_at FROM executions WHERE n = target_n)
+ WHERE ready_at IS NULL
+   AND target_n IN (VALUES
+""",
+    "(?)",
+    ")",
+)
 STORE = "SELECT instance, state FROM stores WHERE name = :name AND store_id = :store_id"
 # What is marked has to be looked at already, whatever is written next.
 WAITERS = """
@@ -105,15 +149,21 @@ class Waits:
         one whose store is not as it was read (S4), and one whose effect nobody tries (F1).
         """
         states: dict[tuple[str, str], State] = {}
-        self._db.run_many(PUT, [self._row(number, wait, now, states) for wait in waits])
+        wanted = [(wait.target,) for wait in waits if wait.target is not None]
+        targets = {target: found for target, *found in TARGETS.rows(self._db, wanted)}
+        self._db.run_many(PUT, [self._row(number, wait, now, states, targets) for wait in waits])
 
     def _row(
-        self, number: int, wait: Wait, now: int, states: dict[tuple[str, str], State]
+        self,
+        number: int,
+        wait: Wait,
+        now: int,
+        states: dict[tuple[str, str], State],
+        targets: Mapping[str, Sequence[int | None]],
     ) -> tuple[object, ...]:
         target_n = ready_at = None
         if wait.target is not None:
-            found = self._db.row(TARGET, {"target": wait.target})
-            target_n, ready_at = (None, now) if found is None else found
+            target_n, ready_at = targets.get(wait.target, (None, now))
         store: tuple[object, ...] = (None, None, None, None)
         if wait.store is not None:
             if wait.store not in states:
@@ -154,6 +204,10 @@ class Waits:
         """Nothing of the execution is open any more."""
         self._db.rows(END_ALL, {"n": number})
 
+    def end_all_of(self, numbers: Sequence[int]) -> None:
+        """As `end_all`, of many executions."""
+        END_ALL_OF.rows(self._db, [(number,) for number in numbers])
+
     def mark(self, target_n: int, at: int) -> list[int]:
         """Every wait for this execution is ready; answers the numbers of those who wait."""
         rows = self._db.rows(MARK, {"target_n": target_n, "at": at})
@@ -163,6 +217,18 @@ class Waits:
         """Every wait for this effect is ready; answers the numbers of those who wait (F1)."""
         rows = self._db.rows(MARK_EFFECT, {"effect_id": effect_id, "at": at})
         return sorted({number for (number,) in rows})
+
+    def mark_all(self, targets: Sequence[int]) -> tuple[list[int], list[int]]:
+        """As `mark` for many, at the moments of their ends; who waits, and for which of them."""
+        waiting: set[int] = set()
+        awaited: list[int] = []
+        found = WAIT_FOR.rows(self._db, [(target,) for target in targets])
+        for waiters, ended in found:
+            waiting.update(json.loads(waiters))
+            awaited += json.loads(ended)
+        if awaited:
+            MARK_ALL.rows(self._db, [(target,) for target in awaited])
+        return sorted(waiting), awaited
 
     def mark_store(self, name: str, store_id: str, state: State, at: int) -> list[int]:
         """Every wait for this store that read otherwise is ready; answers who waits (S3, S4).
@@ -185,6 +251,13 @@ class Waits:
         """The open operations, in the order they were named."""
         return [_wait(row) for row in self._db.rows(WAITS, {"n": number})]
 
+    def of_all(self, numbers: Sequence[int]) -> dict[int, list[Wait]]:
+        """As `of`, of many, by their numbers."""
+        found: dict[int, list[Wait]] = {}
+        for number, *row in WAITS_OF.rows(self._db, [(number,) for number in numbers]):
+            found.setdefault(number, []).append(_wait(row))
+        return found
+
     def ended(self, number: int) -> list[Ended]:
         """The awaited executions that have ended or do not exist, in the order they did."""
         return [
@@ -193,7 +266,7 @@ class Waits:
         ]
 
 
-def _wait(row: Row) -> Wait:
+def _wait(row: Sequence[Any]) -> Wait:
     wait = Wait(*row[:11])
     name, store_id, read, instance, effect = row[11:]
     if name is None:

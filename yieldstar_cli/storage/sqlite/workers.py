@@ -9,7 +9,7 @@ from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import WorkerRow
 from yieldstar_cli.storage.sqlite import records
 from yieldstar_cli.storage.sqlite.claims import Claims
-from yieldstar_cli.storage.sqlite.database import Database, Row
+from yieldstar_cli.storage.sqlite.database import Database, Row, joined
 from yieldstar_cli.storage.sqlite.texts import plain
 
 #: The pause after the second death in a row; each later one doubles it (E12).
@@ -70,13 +70,16 @@ UPDATE executions
        held_code   = CASE WHEN :held_until IS NOT NULL THEN 'WORKER_DIED' END
  WHERE n = :n
 """
-ALL = """
+_COLUMNS = """
 SELECT n, name, host, pid, slot, nonce, boot_id, device, inode, started_at, lease_until_at,
        stopped_at, how, workflows, broken, alone, tags
   FROM workers
- WHERE n > 0 AND (NOT :living OR stopped_at IS NULL)
- ORDER BY n DESC
 """
+ALL = joined(_COLUMNS, "WHERE n > 0 ORDER BY n DESC")
+# Every trigger asks for these: read from their own index, and never the stopped ones.
+LIVING = joined(
+    _COLUMNS, "INDEXED BY workers_living WHERE stopped_at IS NULL AND n > 0 ORDER BY n DESC"
+)
 
 
 def pause_ms(times: int) -> int:
@@ -207,7 +210,7 @@ class SqliteWorkers:
 
     def all(self, *, living: bool = False) -> list[WorkerRow]:
         """See `contract.Workers.all`."""
-        return [_worker(row) for row in self._db.rows(ALL, {"living": living})]
+        return [_worker(row) for row in self._db.rows(LIVING if living else ALL)]
 
 
 def _worker(row: Row) -> WorkerRow:
