@@ -240,7 +240,6 @@ def test_any_callable_does_it_plain_or_async(
 @pytest.mark.parametrize(
     "answer",
     [None, True, "settled", ("settled", 1), {"state": "settled"}, settled, NotFound, 0, unknown],
-    ids=repr,
 )
 def test_a_look_that_says_something_else_leads_to_no_second_try(answer: object) -> None:
     """case 359; spec F1, E12."""

@@ -13,7 +13,7 @@ from tests.engine.several import START, at, killed_everywhere, shown, status, wa
 from yieldstar_cli import Fatal, Step, settled, unknown, workflow
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import EffectMismatch, StepTimeout
-from yieldstar_cli.model import Entry, HoldEffect, Round, SettleEffect
+from yieldstar_cli.model import Entry, HoldEffect, Kind, Round, SettleEffect, Suspended, Wait
 from yieldstar_cli.testing import Bench
 
 SECOND = 1_000
@@ -797,3 +797,55 @@ def test_two_different_settlements_leave_the_first_and_show_both() -> None:
         (report,) = found.reports
         assert (report.kind, report.execution_id, report.result) == ("conflict", "b", '"second"')
         assert found.disputed
+
+
+def test_a_wait_that_begins_when_it_is_over_is_ready_at_once() -> None:
+    """case 358; spec F1: told busy, and settled before the wait was registered."""
+    pay = payer(Bank())
+    with Bench(pay) as bench:
+        admit(bench, pay, "a", "b")
+        now = bench.clock.now_ms()
+        first, second = bench.storage.executions.claim_due(now)
+        record = bench.storage.deliveries.record
+        hold = HoldEffect("k", now, "order-1", "charge", "100")
+        record(first, Round(actions=(hold,)))
+        (told,) = record(second, Round(actions=(hold,))).holds
+        assert told.state == "busy"
+        record(first, Round(actions=(SettleEffect("k", now, "order-1", '"done"'),)))
+
+        wait = Wait(
+            kind=Kind.EFFECT,
+            step_key="k",
+            label="order-1",
+            since_at=now,
+            due_at=None,
+            state="waiting",
+            attempt=1,
+            position=1,
+            effect="order-1",
+        )
+        came = record(second, Round(waits=(wait,), outcome=Suspended(None)))
+
+        assert came.ready
+        assert came.outcome is None
+
+
+def test_a_wait_for_an_effect_ends_with_it_and_leaves_nothing() -> None:
+    """case 358; spec F1, R10: what comes after it suspends and rests."""
+    bank = Bank()
+
+    @workflow
+    async def pays_and_rests(step: Step) -> Receipt:
+        receipt = await step.effect(
+            "x", operation="o", input=1, lookup=bank.look, perform=bank.charge
+        )
+        await step.sleep("1h")
+        return receipt
+
+    with Bench(pays_and_rests, duration=lambda call: SECOND) as bench:
+        for execution_id in "ab":
+            bench.admit(pays_and_rests, execution_id=execution_id)
+        bench.run(until=lambda: len(bench.points.names) > 200)
+
+        assert [bench.result(x).status for x in "ab"] == ["completed"] * 2
+        assert bank.taken == ["charge"]
