@@ -26,7 +26,7 @@ WAITS_OF = Bulk(
     """
 )
 SELECT w.n, kind, step_key, label, since_at, due_at, state, attempt, position, queue, target, tag,
-       store_name, store_id, store_read, store_instance
+       store_name, store_id, store_read, store_instance, effect
   FROM given
  CROSS JOIN waits AS w ON w.n = given.n
  ORDER BY w.n, position, kind, step_key
