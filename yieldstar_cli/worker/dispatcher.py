@@ -252,7 +252,7 @@ class Dispatcher:
         if self.performers.backlog() >= self.limits.backlog:
             return 0
         room = min(CLAIM_BATCH, self.limits.open - len(self._carriers))
-        return room if self.sharing is None else self.sharing.room(room)
+        return room if self.sharing is None else self.sharing.room(room, len(self._carriers))
 
     def _claim(self, now: int, room: int) -> None:
         self._claiming = True
