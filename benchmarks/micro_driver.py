@@ -108,7 +108,10 @@ def outcome(driver: Driver, workflow: Workflow[..., Any]) -> Completed:
 
 def whole(workflow: Workflow[..., Any], params: str) -> Completed:
     """One execution from its claim to its outcome."""
-    return outcome(deliver(workflow, claimed(workflow, params)), workflow)
+    driver = deliver(workflow, claimed(workflow, params))
+    ended = outcome(driver, workflow)
+    driver.drop()
+    return ended
 
 
 def recorded(steps: int) -> list[Entry]:

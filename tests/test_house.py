@@ -131,14 +131,18 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "worker.carrier:pump": (48, "one round from beginning to end, and which of its ends it is"),
     "worker.waiting": (310, "what is open: which of it starts, waits or is told to the file"),
     "storage.sqlite.endings": (310, "how a delivery writes and ends, in one transaction each"),
-    "worker.applying": (430, "one round: what is ready, in order, and how each kind is applied"),
-    "worker.dispatcher:__init__": (45, "the ports of the claim loop, one by one"),
-    "worker.dispatcher": (535, "the claim loop and its residents"),
+    "worker.applying": (460, "one round: what is ready, in order, and how each kind is applied"),
+    "worker.dispatcher:__init__": (52, "the ports of the claim loop, one by one"),
+    "worker.dispatcher": (585, "the claim loop and its residents"),
     "worker.process": (420, "everything a worker process is wired of, in the order it is needed"),
+    "storage.sqlite.claims": (335, "a claim's statements, each with what it asks of the indexes"),
+    "storage.sqlite.history": (310, "the tables of a round, of one execution and of many"),
+    "worker.performers": (345, "plain and async functions: one start, one way to call them off"),
+    "worker.waiting": (310, "what is awaited, and what the file is told of it, change together"),
     # One value put together, field by field or case by case.
     "cli.worker:command": (50, "one call with the options of the worker, one by one"),
     "storage.sqlite.translate:translate": (45, "SQLite's result codes, one after the other"),
-    "storage.sqlite.storage:__init__": (50, "one room after the other, given the ones before it"),
+    "storage.sqlite.storage:__init__": (55, "one room after the other, given the ones before it"),
     "worker.process:_wire": (58, "one object after the other, each given the ones before it"),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 #: The last instant that may be stored: the end of the year 9999.
@@ -86,6 +87,8 @@ def span_ms(span: str | float | timedelta, *, what: str = "a duration") -> int:
     return whole + 1 if ms > whole else whole
 
 
+# A step's timeout and a loop's sleep are the same text each time, and each replay reads it again.
+@lru_cache(maxsize=1024)
 def _text_span_ms(text: str, what: str) -> float:
     import durationpy
 

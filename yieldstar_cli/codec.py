@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from yieldstar_cli.codec_types import cached_decoder, check_type, decoder, relaxed
-from yieldstar_cli.codec_words import readable
+from yieldstar_cli.codec_words import readable, too_large
 from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.strict_json import JsonError, parse_json
 
@@ -174,8 +174,9 @@ def _is_plain(value: object) -> bool:
             parts += len(container)
             items: Iterable[Any] = container
             if type(container) is dict:
-                if any(type(key) is not str for key in container):
-                    return False
+                for key in container:
+                    if type(key) is not str:
+                        return False
                 items = container.values()
             elif type(container) is not list:
                 return False
@@ -205,6 +206,8 @@ def _same(ours: Any, back: Any, depth: int) -> bool:
     if kind is not type(back) or depth > MAX_DEPTH:
         return False
     if kind in _ATOMS:
+        if kind is str or kind is bool or ours is None:
+            return bool(ours == back)
         return _is_plain_atom(ours) and bool(
             ours == back and (kind is not float or copysign(1.0, ours) == copysign(1.0, back))
         )
@@ -216,6 +219,12 @@ def _same(ours: Any, back: Any, depth: int) -> bool:
         )
     if isinstance(ours, Enum):
         return ours is back
+    if isinstance(ours, msgspec.Struct) and not kind.__dictoffset__:
+        # It has no attributes beside its fields.
+        for name in kind.__struct_fields__:
+            if not _same(getattr(ours, name), getattr(back, name), depth + 1):
+                return False
+        return True
     if isinstance(ours, msgspec.Struct) or is_dataclass(kind):
         names = attribute_names(ours)
         return attribute_names(back) == names and all(
@@ -255,15 +264,6 @@ def decode_unguarded(text: str | bytes, type_: Any) -> Any:
 
 
 # --- shared ----------------------------------------------------------------------------------
-
-
-def too_large(place: str, size: int, limit: int) -> UnserializableValue:
-    """The refusal of a value beyond the limit (spec V2)."""
-    return UnserializableValue(
-        place,
-        f"{size:,} bytes of JSON are more than the limit of {limit:,}; write the data to a file "
-        "or table of your own and pass its name",
-    )
 
 
 def roomy(function: Callable[..., T], *args: Any) -> T:
@@ -307,4 +307,5 @@ __all__ = [
     "parse_json",
     "readable",
     "settle",
+    "too_large",
 ]

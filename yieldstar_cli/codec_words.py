@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from yieldstar_cli.errors import UnserializableValue
+
 #: Where in a value we are: the way to the container, a step `.name` or `[0]`, the container.
 Where = tuple[Any, str, int] | None
 
@@ -84,3 +86,12 @@ def readable(message: str) -> str:
     if not where:
         return said
     return f"{said} at {where.rstrip('`').removeprefix('$').removeprefix('.')}"
+
+
+def too_large(place: str, size: int, limit: int) -> UnserializableValue:
+    """The refusal of a value beyond the limit (spec V2)."""
+    return UnserializableValue(
+        place,
+        f"{size:,} bytes of JSON are more than the limit of {limit:,}; write the data to a file "
+        "or table of your own and pass its name",
+    )

@@ -26,6 +26,9 @@ class Known:
     def open_calls(self) -> int:
         return self.open
 
+    def running(self) -> int:
+        return self.open
+
 
 @pytest.fixture
 def threads() -> Known:
@@ -47,7 +50,7 @@ def test_the_first_claim_is_small_and_full_ones_double_it(sharing: Sharing) -> N
     """spec L4: where no thread is needed, the whole batch is reached in a few claims."""
     asked = []
     for _ in range(8):
-        asked.append(sharing.room(MOST))
+        asked.append(sharing.room(MOST, 0))
         sharing.took(asked[-1], asked[-1])
 
     assert asked == [4, 8, 16, 32, 64, 128, 256, 256]
@@ -56,11 +59,11 @@ def test_the_first_claim_is_small_and_full_ones_double_it(sharing: Sharing) -> N
 def test_a_claim_that_was_not_full_is_followed_by_a_small_one(sharing: Sharing) -> None:
     """spec L4: what comes in bulk after a quiet time is shared again."""
     for _ in range(4):
-        sharing.took(sharing.room(MOST), sharing.room(MOST))
+        sharing.took(sharing.room(MOST, 0), sharing.room(MOST, 0))
 
-    sharing.took(3, sharing.room(MOST))
+    sharing.took(3, sharing.room(MOST, 0))
 
-    assert sharing.room(MOST) == JOBS
+    assert sharing.room(MOST, 0) == JOBS
 
 
 def test_nothing_is_claimed_for_busy_threads_of_which_nothing_is_known(
@@ -69,7 +72,7 @@ def test_nothing_is_claimed_for_busy_threads_of_which_nothing_is_known(
     """spec L4: the first functions may take for ever."""
     threads.open = JOBS
 
-    assert sharing.room(MOST) == 0
+    assert sharing.room(MOST, 0) == 0
 
 
 def test_short_functions_are_claimed_ahead(
@@ -79,7 +82,7 @@ def test_short_functions_are_claimed_ahead(
     well_known(threads, clock, mean_ms=1.0)
     threads.open = JOBS + 10
 
-    assert sharing.room(MOST) == JOBS * SOON_MS - 10
+    assert sharing.room(MOST, 0) == JOBS * SOON_MS - 10
 
 
 def test_threads_that_are_long_busy_get_nothing_more(
@@ -91,7 +94,7 @@ def test_threads_that_are_long_busy_get_nothing_more(
 
     clock.advance(SOON_MS + 1)
 
-    assert sharing.room(MOST) == 0
+    assert sharing.room(MOST, 0) == 0
 
 
 def test_of_long_functions_each_free_thread_gets_one(
@@ -101,7 +104,18 @@ def test_of_long_functions_each_free_thread_gets_one(
     well_known(threads, clock, mean_ms=1_000.0)
     threads.open = JOBS - 1
 
-    assert sharing.room(MOST) == 1
+    assert sharing.room(MOST, 0) == 1
+
+
+def test_a_delivery_between_two_long_functions_keeps_its_thread(
+    sharing: Sharing, threads: Known, clock: ManualClock
+) -> None:
+    """spec L4: the next of them begins as soon as the last one is recorded."""
+    well_known(threads, clock, mean_ms=1_000.0)
+    threads.open = 1
+
+    assert sharing.room(MOST, JOBS - 1) == 1
+    assert sharing.room(MOST, JOBS) == 0
 
 
 def test_there_is_never_more_room_than_deliveries_may_be_open(
@@ -110,6 +124,6 @@ def test_there_is_never_more_room_than_deliveries_may_be_open(
     """spec K1: the limit of open deliveries stands."""
     well_known(threads, clock, mean_ms=0.1)
 
-    assert sharing.room(2) == 2
+    assert sharing.room(2, 0) == 2
     threads.open = JOBS
-    assert sharing.room(3) == 3
+    assert sharing.room(3, 0) == 3

@@ -41,17 +41,24 @@ class Final:
     error: BaseException | None = None
 
 
+# Made and read once: a step ends well, nearly always.
+_ENDED_WELL = Final()
+_POLL = Kind.POLL
+
+
 def judge(driver: Driver, handle: DurableHandle[Any], end: StepEnd, now: int) -> Again | Final:
     """What follows from how an attempt of `handle` ended at `now`."""
     work = handle.work
     assert work is not None, "only steps and polls have attempts"
     if end.error is None:
+        if handle.kind is not _POLL:
+            return _ENDED_WELL
         try:
-            falsy = handle.kind is Kind.POLL and not end.value
+            falsy = not end.value
         except BaseException as error:
             # The value's own `__bool__`: such an answer ends a poll as an exception does.
             return Final(error)
-        return _falsy(handle, now) if falsy else Final()
+        return _falsy(handle, now) if falsy else _ENDED_WELL
     if end.never_ran:
         return Final(end.error)
     failed = handle.errors + 1
@@ -93,7 +100,7 @@ def expired(handle: DurableHandle[Any], now: int) -> StepTimeout | None:
     deadline = _deadline(handle)
     if deadline is not None and now >= deadline:
         return _out_of_time(handle, deadline)
-    if handle.kind is Kind.POLL and handle.due_at is not None and handle.attempts:
+    if handle.kind is _POLL and handle.due_at is not None and handle.attempts:
         return _passed(handle) if now >= handle.due_at else None
     return None
 
@@ -116,10 +123,11 @@ def must_end_at(handle: DurableHandle[Any], began: int | None, now: int) -> int 
     """
     work = handle.work
     assert work is not None, "only steps and polls have attempts"
-    moments = [deadline] if (deadline := _deadline(handle)) is not None else []
-    if work.timeout_ms is not None:
-        moments.append((now if began is None else began) + work.timeout_ms)
-    return min(moments, default=None)
+    deadline = _deadline(handle)
+    if work.timeout_ms is None:
+        return deadline
+    own = (now if began is None else began) + work.timeout_ms
+    return own if deadline is None else min(own, deadline)
 
 
 def _deadline(handle: DurableHandle[Any]) -> int | None:

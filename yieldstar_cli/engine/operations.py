@@ -269,7 +269,7 @@ class Window(Waiter):
 
 
 #: The place of what is not issued.
-NOWHERE = ("", "")
+NOWHERE: tuple[str, str] = ("", "")
 #: What is told to the file only while it is awaited (spec O3, O4).
 _WATCHED = frozenset({Kind.TIMER, Kind.MESSAGE, Kind.MESSAGES, Kind.CHILD})
 

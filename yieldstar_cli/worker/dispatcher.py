@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How many executions one claim takes at most: what can start soon.
 CLAIM_BATCH = 256
+#: How many rounds of a turn wait for each other: the writer works on them beside the turn's rest.
+ROUNDS_AT_ONCE = 256
 #: When a claim that failed or found nothing is tried again.
 RETRY_MS = 1_000
 #: The longest pause after a storage error (spec E12).
@@ -256,7 +258,7 @@ class Dispatcher:
         if self.performers.backlog() >= self.limits.backlog:
             return 0
         room = min(CLAIM_BATCH, self.limits.open - len(self._carriers))
-        return room if self.sharing is None else self.sharing.room(room)
+        return room if self.sharing is None else self.sharing.room(room, len(self._carriers))
 
     def _claim(self, now: int, room: int) -> None:
         self._claiming = True
@@ -461,7 +463,7 @@ class Dispatcher:
     def commit(self, carrier: Carrier, changes: Round) -> None:
         """Write a round, together with those of the same turn; `carrier.committed` is told."""
         self._rounds.append((carrier, changes))
-        if not self._in_turn:
+        if not self._in_turn or len(self._rounds) >= ROUNDS_AT_ONCE:
             self._commit_rounds()
 
     @contextmanager

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from yieldstar_cli.worker.carrier import Carrier
     from yieldstar_cli.worker.options import WorkerOptions
 
-#: How often others' commits are looked for where the bell was not heard; without a bell.
+#: How often others' commits are looked for where the bell was not heard; while nothing has changed
+#: for a second; without a bell.
 LOOK_MS = 50
+QUIET_LOOK_MS = 150
+QUIET_AFTER_MS = 1_000
 LOOK_WITHOUT_BELL_MS = 10
 #: How long after the grace the loop may still be late before the process ends without it.
 LATE_MS = 2_000
@@ -103,6 +106,7 @@ class _Process:
         self._loop = AsyncLoop(self._clock)
         bell = place.bell.descriptor
         self._look_ms = LOOK_WITHOUT_BELL_MS if bell is None else LOOK_MS
+        self._quiet_look_ms = LOOK_WITHOUT_BELL_MS if bell is None else QUIET_LOOK_MS
         if bell is not None:
             self._loop.asyncio_loop.add_reader(bell, self._rung)
         self._member: Member | None = None
@@ -187,6 +191,7 @@ class _Process:
             gc.freeze()
             gc.set_threshold(50_000, 20, 100)
             self._changes = self._storage.changes()
+            self._changed_at = self._begun_at
             if self._member is not None:
                 self._member.ready()
             self._look_for_company()
@@ -232,13 +237,16 @@ class _Process:
         changes = self._storage.changes()
         if changes != self._changes:
             self._changes = changes
+            self._changed_at = self._loop.now_ms()
             self._dispatcher.poll()
         if self._suspects.ended():
             self._bury(self._place.gone())
         if self._member is not None and self._dispatcher.busy:
             self._member.busy(True)
         if not self._done:
-            self._loop.call_at(self._loop.now_ms() + self._look_ms, self._look)
+            now = self._loop.now_ms()
+            quiet = now - self._changed_at > QUIET_AFTER_MS
+            self._loop.call_at(now + (self._quiet_look_ms if quiet else self._look_ms), self._look)
 
     def _idle(self) -> None:
         """Nothing is under way and nothing is due now."""

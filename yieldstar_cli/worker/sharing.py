@@ -27,7 +27,11 @@ class Threads(Protocol):
     mean_ms: float
 
     def open_calls(self) -> int:
-        """How many functions run or wait for a thread."""
+        """How many plain functions run or wait for a thread."""
+        ...
+
+    def running(self) -> int:
+        """The same of all functions, async ones included."""
         ...
 
 
@@ -39,16 +43,19 @@ class Sharing:
         self._clock = clock
         self._batch = threads.jobs
 
-    def room(self, most: int) -> int:
-        """How many to claim now, `most` at most."""
+    def room(self, most: int, deliveries: int) -> int:
+        """How many to claim now, `most` at most, while so many deliveries are open."""
         threads = self._threads
-        free = threads.jobs - threads.open_calls()
         soon = self._begin_soon()
+        taken = threads.open_calls()
+        if threads.ended and soon < threads.jobs:
+            # They take long, or may: what is between two of them will need its thread again.
+            taken += max(0, deliveries - threads.running())
+        free = threads.jobs - taken
         if free <= 0:
             self._batch = threads.jobs
             return max(0, min(most, soon + free))
         if threads.ended and soon < threads.jobs:
-            # They take long: no more of them than there are free threads.
             return min(most, self._batch, free)
         return min(most, self._batch)
 

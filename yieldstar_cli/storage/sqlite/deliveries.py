@@ -135,7 +135,8 @@ class SqliteDeliveries:
     ) -> list[Recorded | YieldstarError]:
         """Plain rounds first and in a few statements, then the others one by one."""
         plain = [one for one in rounds if self._together.plain(*one)]
-        written = self._together.write(plain) if plain else {}
+        # One alone is written in fewer statements by itself.
+        written = self._together.write(plain) if len(plain) > 1 else {}
         answers: list[Recorded | YieldstarError] = []
         for delivery, changes in rounds:
             answer = written.get(delivery.number)
