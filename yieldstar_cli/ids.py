@@ -6,14 +6,17 @@ execution's seed, so that it is the same on every replay (spec R7).
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from typing import Protocol
-from uuid import UUID
+import os
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 # Crockford's alphabet without vowels' twins: IDs are typed by people.
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 8
+# A byte of chance to one of the 32 characters, each as likely as the others.
+_CHARACTERS = _ALPHABET * (256 // len(_ALPHABET))
 
 
 class Chance(Protocol):
@@ -33,11 +36,11 @@ class SystemChance:
 
     def execution_suffix(self) -> str:
         """Eight characters that tell one generated execution ID from another."""
-        return "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+        return os.urandom(_LENGTH).translate(_CHARACTERS).decode()
 
     def seed(self) -> bytes:
         """Sixteen random bytes."""
-        return secrets.token_bytes(16)
+        return os.urandom(16)
 
 
 def idempotency_key(seed: bytes, incarnation: int, step_key: str) -> str:
@@ -52,9 +55,13 @@ def drawn_random(seed: bytes, incarnation: int, branch: str, count: int) -> floa
 
 def drawn_uuid(seed: bytes, incarnation: int, branch: str, count: int) -> UUID:
     """A version 4 UUID: the `count`th draw of this branch (spec R7)."""
+    from uuid import UUID
+
     return UUID(bytes=_digest(seed, "uuid", incarnation, branch, count)[:16], version=4)
 
 
 def _digest(seed: bytes, purpose: str, incarnation: int, place: str, count: int) -> bytes:
+    import hashlib
+
     text = f"{purpose}\0{incarnation}\0{place}\0{count}".encode()
     return hashlib.blake2b(text, key=seed, digest_size=32).digest()

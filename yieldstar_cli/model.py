@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
+
+from yieldstar_cli.nouns import dataclass, field
 
 WakeAnswer = Literal["requested", "ignored"]
 #: What became of a message: see spec M1.

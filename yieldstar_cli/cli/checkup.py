@@ -7,7 +7,6 @@ import os
 import platform
 import stat
 from collections import Counter
-from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import mounts
 from yieldstar_cli.cli.call import Call
@@ -21,6 +20,7 @@ from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.worker import MANY_WORKERS
 from yieldstar_cli.errors import DatabaseBusy, DatabaseReadOnly, StorageError, YieldstarError
 from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -114,7 +114,7 @@ class Checkup:
                     )
 
     def _check_lock(self) -> None:
-        from yieldstar_cli.runtime import open_storage
+        from yieldstar_cli.runtime_open import open_storage
 
         try:
             storage = open_storage(

@@ -12,11 +12,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     _open_closed_streams()
     try:
-        from yieldstar_cli.cli.app import run
-
-        return _flushed(run(words))
+        return _flushed(_run(list(words)))
     except KeyboardInterrupt:
         return 130
+
+
+def _run(words: list[str]) -> int:
+    """The short way where the words are plain, else typer's."""
+    from yieldstar_cli.cli.quick.words import read
+
+    asked = read(words)
+    if asked is None:
+        from yieldstar_cli.cli.app import run
+
+        return run(words)
+    if "yieldstar_cli.nouns" not in sys.modules:
+        # All nouns of this process are light: it ends with this command.
+        import yieldstar_cli.nouns_light  # noqa: F401
+    from yieldstar_cli.cli.quick.call import serve
+
+    return serve(asked, words)
 
 
 def _open_closed_streams() -> None:

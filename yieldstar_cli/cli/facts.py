@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 from yieldstar_cli.model import (
     Attempt,
@@ -16,6 +15,7 @@ from yieldstar_cli.model import (
     Wait,
     WorkerRow,
 )
+from yieldstar_cli.nouns import dataclass, field, replace
 from yieldstar_cli.storage.contract import Storage
 
 #: Of more stores that one execution waits for, the states are not read.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.facts import Facts
@@ -23,7 +21,9 @@ from yieldstar_cli.errors import (
     UsageError,
     WaitTimeout,
 )
+from yieldstar_cli.failures_view import view_error
 from yieldstar_cli.model import CancelledOutcome, Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.storage.contract import Storage
 
 
@@ -161,7 +161,7 @@ def _outcome_field(record: ExecutionRecord) -> str:
         case Completed(result):
             return f"result\t{document.dumps(document.raw(result))}"
         case Failed(error):
-            view = failures.view_error(error)
+            view = view_error(error)
             return _fields_line("error", view.name, view.message)
         case CancelledOutcome(reason):
             return _fields_line("reason", reason or "")
@@ -203,7 +203,7 @@ def print_result(call: Call, record: ExecutionRecord, *, reveal: bool) -> int:
             print_value(call, result, reveal=reveal)
             return exits.DONE
         case Failed(error):
-            view = failures.view_error(error)
+            view = view_error(error)
             raise ExecutionFailed(name, view.name, view.message)
         case CancelledOutcome(reason):
             raise ExecutionCancelled(
@@ -250,7 +250,7 @@ def print_step(call: Call, facts: Facts, step: int, *, reveal: bool) -> None:
     if entry.ok:
         print_value(call, entry.value, reveal=reveal)
         return
-    view = failures.view_error(entry.value)
+    view = view_error(entry.value)
     call.print_lines(safe.visible_lines(view.traceback or f"{view.name}: {view.message}"))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.model import Attempt, Entry, Kind, Reading, Wait
+from yieldstar_cli.nouns import dataclass
 
 #: Kinds whose time is work; that of the others is waiting.
 _WORK = (Kind.STEP, Kind.POLL, Kind.DEFER)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from yieldstar_cli.engine.retry import RetryPolicy, Span
-
-#: What a workflow may be called (spec R1).
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from yieldstar_cli.codec import roomy
-from yieldstar_cli.digests import digest_at
 from yieldstar_cli.model import Path, Reading
 
 
@@ -54,7 +50,13 @@ class State:
     def _digest(self, path: Path) -> str:
         found = self._digests.get(path)
         if found is None:
+            from yieldstar_cli.digests import digest_at
+
             if not self._parsed:
+                import msgspec
+
+                from yieldstar_cli.codec import roomy
+
                 self._value = roomy(msgspec.json.decode, self._text)
                 self._parsed = True
             found = self._digests[path] = digest_at(self._value, path)

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.clock import Clock, SystemClock
-from yieldstar_cli.codec import MAX_VALUE
 from yieldstar_cli.errors import CommitUnknown, StorageError
 from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.storage.sqlite.actions import Actions
-from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
-from yieldstar_cli.storage.sqlite.claims import Claims
+from yieldstar_cli.json_text import MAX_VALUE
 from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS, Durability, open_connection
-from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
-from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
-from yieldstar_cli.storage.sqlite.endings import Endings
-from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
-from yieldstar_cli.storage.sqlite.family import SqliteFamily
-from yieldstar_cli.storage.sqlite.history import History
-from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
-from yieldstar_cli.storage.sqlite.looks import Looks
-from yieldstar_cli.storage.sqlite.lost import LostDeliveries
-from yieldstar_cli.storage.sqlite.reader import SqliteReader
-from yieldstar_cli.storage.sqlite.releases import Releases
-from yieldstar_cli.storage.sqlite.steering import SqliteSteering
-from yieldstar_cli.storage.sqlite.stores import SqliteStores
-from yieldstar_cli.storage.sqlite.waits import Waits
-from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.sqlite.actions import Actions
+    from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
+    from yieldstar_cli.storage.sqlite.claims import Claims
+    from yieldstar_cli.storage.sqlite.consequences import Consequences
+    from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+    from yieldstar_cli.storage.sqlite.endings import Endings
+    from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+    from yieldstar_cli.storage.sqlite.family import SqliteFamily
+    from yieldstar_cli.storage.sqlite.history import History
+    from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+    from yieldstar_cli.storage.sqlite.looks import Looks
+    from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+    from yieldstar_cli.storage.sqlite.reader import SqliteReader
+    from yieldstar_cli.storage.sqlite.releases import Releases
+    from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+    from yieldstar_cli.storage.sqlite.stores import SqliteStores
+    from yieldstar_cli.storage.sqlite.waits import Waits
+    from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
 #: RFC 001's redelivery timeout: the lease of a claim made without a worker.
 REDELIVERY_MS = 30_000
@@ -40,7 +44,8 @@ CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 class SqliteStorage:
     """`contract.Storage` on one SQLite file, over one connection.
 
-    For one thread at a time, in the process that made it. Raises the StorageError family.
+    For one thread at a time, in the process that made it. Raises the StorageError family. A room
+    is made, and its module loaded, when it is first asked for: a short command needs two or three.
     """
 
     def __init__(
@@ -56,51 +61,182 @@ class SqliteStorage:
         max_value: int = MAX_VALUE,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
-        clock, chance = clock or SystemClock(), chance or SystemChance()
+        self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
+        self._redelivery_ms = redelivery_ms
+        self.max_value = max_value
         self.db: Database = open_connection(
             path,
             create=create,
             readonly=readonly,
             durability=durability,
             busy_timeout_ms=busy_timeout_ms,
-            clock=clock,
-            chance=chance,
+            clock=self._clock,
+            chance=self._chance,
         )
-        self.max_value = max_value
-        history, lost, waits = History(self.db), LostDeliveries(self.db), Waits(self.db)
-        claims = Claims(self.db, lost, redelivery_ms=redelivery_ms)
-        releases = Releases(self.db, lost, clock=clock)
-        consequences = Consequences(self.db, waits, history, lost)
-        self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
-        self.stores = SqliteStores(
-            self.db, waits, consequences, clock=clock, chance=chance, max_value=max_value
-        )
-        looks = Looks(self.db, waits, self.inbox, self.stores)
-        actions = Actions(self.db, consequences, self.inbox, self.stores, chance=chance)
-        endings = Endings(
-            self.db, history, waits, actions, consequences, self.inbox, looks, clock=clock
-        )
-        self.executions = SqliteExecutions(
+
+    # --- the rooms of the contract -------------------------------------------------------------
+
+    @cached_property
+    def executions(self) -> SqliteExecutions:
+        """See `contract.Storage.executions`."""
+        from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+
+        return SqliteExecutions(
             self.db,
-            claims,
-            endings,
-            releases,
+            lambda: self._claims,
+            lambda: self._endings,
+            lambda: self._releases,
             self.inbox,
-            clock=clock,
-            chance=chance,
-            redelivery_ms=redelivery_ms,
-            max_value=max_value,
+            clock=self._clock,
+            chance=self._chance,
+            redelivery_ms=self._redelivery_ms,
+            max_value=self.max_value,
         )
-        self.deliveries = SqliteDeliveries(
-            self.db, claims, endings, releases, history, waits, looks
+
+    @cached_property
+    def deliveries(self) -> SqliteDeliveries:
+        """See `contract.Storage.deliveries`."""
+        from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+
+        return SqliteDeliveries(
+            self.db,
+            self._claims,
+            self._endings,
+            self._releases,
+            self._history,
+            self._waits,
+            self._looks,
         )
-        self.reader = SqliteReader(
-            self.db, history, lost, waits, clock=clock, redelivery_ms=redelivery_ms
+
+    @cached_property
+    def reader(self) -> SqliteReader:
+        """See `contract.Storage.reader`."""
+        from yieldstar_cli.storage.sqlite.reader import SqliteReader
+
+        return SqliteReader(
+            self.db,
+            self._history,
+            self._lost,
+            self._waits,
+            clock=self._clock,
+            redelivery_ms=self._redelivery_ms,
         )
-        self.steering = SqliteSteering(self.db, consequences, clock=clock)
-        self.family = SqliteFamily(self.db, history, redelivery_ms=redelivery_ms)
-        self.workers = SqliteWorkers(self.db, claims, clock=clock)
-        self.catalog = SqliteCatalog(self.db)
+
+    @cached_property
+    def steering(self) -> SqliteSteering:
+        """See `contract.Storage.steering`."""
+        from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+
+        return SqliteSteering(self.db, lambda: self._consequences, clock=self._clock)
+
+    @cached_property
+    def family(self) -> SqliteFamily:
+        """See `contract.Storage.family`."""
+        from yieldstar_cli.storage.sqlite.family import SqliteFamily
+
+        return SqliteFamily(self.db, self._history, redelivery_ms=self._redelivery_ms)
+
+    @cached_property
+    def inbox(self) -> SqliteInbox:
+        """See `contract.Storage.inbox`."""
+        from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+
+        return SqliteInbox(self.db, clock=self._clock, max_value=self.max_value)
+
+    @cached_property
+    def stores(self) -> SqliteStores:
+        """See `contract.Storage.stores`."""
+        from yieldstar_cli.storage.sqlite.stores import SqliteStores
+
+        return SqliteStores(
+            self.db,
+            self._waits,
+            self._consequences,
+            clock=self._clock,
+            chance=self._chance,
+            max_value=self.max_value,
+        )
+
+    @cached_property
+    def workers(self) -> SqliteWorkers:
+        """See `contract.Storage.workers`."""
+        from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
+
+        return SqliteWorkers(self.db, lambda: self._claims, clock=self._clock)
+
+    @cached_property
+    def catalog(self) -> SqliteCatalog:
+        """See `contract.Storage.catalog`."""
+        from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
+
+        return SqliteCatalog(self.db)
+
+    # --- what they are made of -----------------------------------------------------------------
+
+    @cached_property
+    def _history(self) -> History:
+        from yieldstar_cli.storage.sqlite.history import History
+
+        return History(self.db)
+
+    @cached_property
+    def _waits(self) -> Waits:
+        from yieldstar_cli.storage.sqlite.waits import Waits
+
+        return Waits(self.db)
+
+    @cached_property
+    def _lost(self) -> LostDeliveries:
+        from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+
+        return LostDeliveries(self.db)
+
+    @cached_property
+    def _claims(self) -> Claims:
+        from yieldstar_cli.storage.sqlite.claims import Claims
+
+        return Claims(self.db, self._lost, redelivery_ms=self._redelivery_ms)
+
+    @cached_property
+    def _releases(self) -> Releases:
+        from yieldstar_cli.storage.sqlite.releases import Releases
+
+        return Releases(self.db, self._lost, clock=self._clock)
+
+    @cached_property
+    def _consequences(self) -> Consequences:
+        from yieldstar_cli.storage.sqlite.consequences import Consequences
+
+        return Consequences(self.db, self._waits, self._history, self._lost)
+
+    @cached_property
+    def _looks(self) -> Looks:
+        from yieldstar_cli.storage.sqlite.looks import Looks
+
+        return Looks(self.db, self._waits, self.inbox, self.stores)
+
+    @cached_property
+    def _actions(self) -> Actions:
+        from yieldstar_cli.storage.sqlite.actions import Actions
+
+        return Actions(self.db, self._consequences, self.inbox, self.stores, chance=self._chance)
+
+    @cached_property
+    def _endings(self) -> Endings:
+        from yieldstar_cli.storage.sqlite.endings import Endings
+
+        return Endings(
+            self.db,
+            self._history,
+            self._waits,
+            self._actions,
+            self._consequences,
+            self.inbox,
+            self._looks,
+            clock=self._clock,
+        )
+
+    # --- the file as a whole -------------------------------------------------------------------
 
     @property
     def path(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from yieldstar_cli.model import Ended, Wait
+from yieldstar_cli.nouns import replace
 from yieldstar_cli.storage.sqlite import readings, records
 from yieldstar_cli.storage.sqlite.database import Database, Row
 from yieldstar_cli.storage.sqlite.readings import State
