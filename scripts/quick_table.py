@@ -6,8 +6,11 @@ python scripts/quick_table.py --check   exit 1 where one is not up to date
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import Any
 from yieldstar_cli.cli import app
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.options import CHOICES
+from yieldstar_cli.cli.verbs import ACTIONS, NAMES, VERBS
 
 ROOM = Path(app.__file__).parent / "quick"
 #: The verbs that the short way serves, with the least words that each is content with.
@@ -40,8 +44,46 @@ def main(argv: list[str]) -> int:
 
 
 def modules() -> dict[str, str]:
-    """Every generated module's name and text, formatted."""
-    return {"table.py": _formatted(_table())}
+    """Every generated file's name and text."""
+    texts = {"table.py": _formatted(_table()), "pages/commands.tsv": _commands()}
+    for words in _all_commands():
+        texts[f"pages/{'.'.join(words) or 'ys'}.txt"] = _page(words)
+    return texts
+
+
+def _all_commands() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [()]
+    for verb in NAMES:
+        found += [(verb,), *((verb, action.name) for action in ACTIONS.get(verb, ()))]
+    return found
+
+
+def _page(words: tuple[str, ...]) -> str:
+    """The help page as typer prints it at 80 columns or more."""
+    os.environ["COLUMNS"] = "80"
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        status = app.run([*words, "--help"])
+    assert status == 0, f"the help page of {words} exited {status}"
+    return printed.getvalue()
+
+
+def _commands() -> str:
+    """A line for each command: name, summary, arguments, options; `--id=literal` takes a value."""
+    lines = []
+    summaries = {(verb.name,): verb.summary for verb in VERBS}
+    summaries |= {(verb, a.name): a.summary for verb, found in ACTIONS.items() for a in found}
+    for words in _all_commands():
+        command = app.build(*words) if words else app.root()
+        places, options = [], []
+        for param in command.params:
+            if param.param_type_name == "argument":
+                places.append(f"{param.name}{'...' if param.nargs == -1 else ''}")
+            elif not words or not param.hidden:
+                value = "" if param.is_flag or param.count else f"={param.name}"
+                options += [f"{word}{value}" for word in param.opts]
+        summary = summaries.get(words, "")
+        lines.append("\t".join((" ".join(words), summary, " ".join(places), " ".join(options))))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _formatted(text: str) -> str:

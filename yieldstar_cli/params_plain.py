@@ -17,6 +17,8 @@ from yieldstar_cli.nouns import dataclass
 _DIGITS = 18
 #: Kinds of which a default is written as it was described.
 _WRITTEN_ALIKE = frozenset(("str", "int", "bool", "none"))
+#: Unknown names are left to `params` in any case.
+_CONFIG = frozenset(("forbid_unknown_fields",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def text_of(description: str, pairs: Sequence[Pair], limit: int) -> Json | None:
     """The text to store for `pairs`, defaults filled in; None where it takes the type itself."""
     node = json.loads(description)
     given = {pair.path: pair.text for pair in pairs if not pair.is_json}
-    if node["k"] != "struct" or node["config"] or len(given) < len(pairs):
+    if node["k"] != "struct" or node["config"].keys() - _CONFIG or len(given) < len(pairs):
         return None
     parts = []
     for field in node["fields"]:

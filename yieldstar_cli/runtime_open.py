@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def ring_workers(storage: Storage, database: Path) -> None:
     """Tell the living workers that something became due; never an error (spec K3)."""
-    from yieldstar_cli.doorbell import ring
-
     with suppress(StorageError):
         slots = [row.slot for row in storage.workers.all(living=True)]
         if slots:
+            from yieldstar_cli.doorbell import ring
+
             ring(os.path.realpath(database), slots)
 
 

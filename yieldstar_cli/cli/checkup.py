@@ -8,7 +8,7 @@ import platform
 import stat
 from collections import Counter
 
-from yieldstar_cli.cli import mounts
+from yieldstar_cli.cli import mounts, shells
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
 from yieldstar_cli.cli.facts import Crew, seen_at
@@ -48,6 +48,7 @@ class Checkup:
     def run(self) -> None:
         """Make all checks that can be made."""
         self.fine.append(f"Python {platform.python_version()}, {platform.system()}")
+        self.fine.append(shells.told(os.environ))
         self._check_mount()
         self._check_modes()
         self._check_workflow_directory()

@@ -19,19 +19,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """The short way where the words are plain, else typer's."""
-    from yieldstar_cli.cli.quick.words import read
+    from yieldstar_cli.cli.quick import served
 
-    asked = read(words)
-    if asked is None:
-        from yieldstar_cli.cli.app import run
+    status = served(words)
+    if status is not None:
+        return status
+    from yieldstar_cli.cli.app import run
 
-        return run(words)
-    if "yieldstar_cli.nouns" not in sys.modules:
-        # All nouns of this process are light: it ends with this command.
-        import yieldstar_cli.nouns_light  # noqa: F401
-    from yieldstar_cli.cli.quick.call import serve
-
-    return serve(asked, words)
+    return run(words)
 
 
 def _open_closed_streams() -> None:

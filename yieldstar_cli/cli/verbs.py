@@ -42,6 +42,7 @@ VERBS = (
     Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
     Verb("store", STEER, "Look at stores, or write them and wake who waits on them."),
     Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
+    Verb("completion", LOOK_AFTER, "Print the script that lets your shell complete ys lines."),
     Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
 )
 

@@ -3,3 +3,37 @@
 What is not understood at once goes to typer, every word of it, before anything was done. The
 commands themselves are the same functions (`cli/show.py` and so on).
 """
+
+from __future__ import annotations
+
+import sys
+
+
+def served(words: list[str]) -> int | None:
+    """The exit status of a call that was served here; None for one that typer has to read."""
+    if words and (words[-1] in ("-h", "--help") or words == ["--version"]):
+        _be_light()
+        from yieldstar_cli.cli.quick.pages import page, print_page
+
+        text = page(words)
+        return None if text is None else print_page(text, words)
+    if words[:1] == ["_complete"]:
+        _be_light()
+        from yieldstar_cli.cli.quick.completing import complete
+
+        return complete(words[1:])
+    from yieldstar_cli.cli.quick.words import read
+
+    asked = read(words)
+    if asked is None:
+        return None
+    _be_light()
+    from yieldstar_cli.cli.quick.call import serve
+
+    return serve(asked, words)
+
+
+def _be_light() -> None:
+    """Make all nouns of this process light: it ends with this command."""
+    if "yieldstar_cli.nouns" not in sys.modules:
+        import yieldstar_cli.nouns_light  # noqa: F401

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from yieldstar_cli.cli import edge
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.quick.words import Asked
+from yieldstar_cli.clock import Clock, SystemClock
 
 
 class _Context:
@@ -20,9 +21,9 @@ class _Context:
         return self
 
 
-def serve(asked: Asked, argv: list[str]) -> int:
+def serve(asked: Asked, argv: list[str], *, clock: Clock | None = None) -> int:
     """Do what was asked for and return the exit status; every error has been told by then."""
-    call = Call(argv=tuple(argv))
+    call = Call(argv=tuple(argv), clock=clock or SystemClock())
     for name, value in asked.settings.items():
         setattr(call.settings, name, tuple(value) if isinstance(value, list) else value)
     function = _function(asked.verb)
