@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Annotated, Any, cast, get_type_hints
@@ -98,10 +99,12 @@ def build(name: str, action: str | None = None) -> TyperCommand | TyperGroup:
 
 
 def _evaluate(module: ModuleType) -> None:
-    """Turn the annotations of a verb into typer's: the hot verbs do not import it (spec K4)."""
+    """Turn the annotations of a verb into typer's: the hot verbs import nothing of it."""
     names = {**vars(arguments), "typer": typer, "Annotated": Annotated, **vars(module)}
-    hints = get_type_hints(module.command, globalns=names, include_extras=True)
-    module.command.__annotations__ = hints
+    function = inspect.unwrap(module.command)
+    hints = get_type_hints(function, globalns=names, include_extras=True)
+    # Whatever wraps the function, typer looks at both.
+    function.__annotations__ = module.command.__annotations__ = hints
 
 
 def root() -> TyperGroup:

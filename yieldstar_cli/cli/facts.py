@@ -18,6 +18,8 @@ from yieldstar_cli.model import (
 from yieldstar_cli.nouns import dataclass, field, replace
 from yieldstar_cli.storage.contract import Storage
 
+#: The queue that `ys approve` and `ys reject` answer.
+DECISION = "decision"
 #: Of more stores that one execution waits for, the states are not read.
 MOST_STORES = 20
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from yieldstar_cli.cli.facts import Awaited, Facts
+from yieldstar_cli.cli.facts import DECISION, Awaited, Facts
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
 from yieldstar_cli.cli.typed import typed, word
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Judges an awaited execution in turn.
 Judge = Callable[[Facts], "Verdict"]
-#: The queue that `ys approve` and `ys reject` answer.
-DECISION = "decision"
 _MESSAGES = (Kind.MESSAGE, Kind.MESSAGES)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli import exits
-from yieldstar_cli.cli.links import DECISION
+from yieldstar_cli.cli.facts import DECISION
 from yieldstar_cli.cli.listing import COLUMNS, Filters, print_list, watch
 from yieldstar_cli.cli.opened import crew, open_reading, project_of
 from yieldstar_cli.cli.spoken import call_of, read_span

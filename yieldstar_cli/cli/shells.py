@@ -48,7 +48,7 @@ function __ys_complete
     set -l before (commandline -opc)
     $before[1] _complete fish $before[2..-1] (commandline -ct) 2>/dev/null
 end
-complete -c ys -f -a '(__ys_complete)'
+complete -c ys -k -f -a '(__ys_complete)'
 """
 
 SCRIPTS: Mapping[str, str] = MappingProxyType({"bash": _BASH, "zsh": _ZSH, "fish": _FISH})

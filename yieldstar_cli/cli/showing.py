@@ -6,14 +6,11 @@ from collections.abc import Callable
 
 from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.facts import DECISION, Facts
 from yieldstar_cli.cli.following import follow
-from yieldstar_cli.cli.links import DECISION
 from yieldstar_cli.cli.render import document, safe, values
-from yieldstar_cli.cli.steering_words import resume_line
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.errors import (
     ExecutionCancelled,
@@ -61,6 +58,7 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
     """The lines for a terminal."""
     from yieldstar_cli.cli.render.history import history_lines
     from yieldstar_cli.cli.render.record import record_lines
+    from yieldstar_cli.cli.verdict import judge
 
     look, times = call.look, call.times
     if wish.tree:
@@ -83,6 +81,8 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
 
 
 def _next(facts: Facts) -> list[str]:
+    from yieldstar_cli.cli.steering_words import resume_line
+
     name = typed(facts.record.execution_id)
     record = facts.record
     if facts.earlier is not None:

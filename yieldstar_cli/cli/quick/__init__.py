@@ -34,6 +34,10 @@ def served(words: list[str]) -> int | None:
 
 
 def _be_light() -> None:
-    """Make all nouns of this process light: it ends with this command."""
+    """Fit this process for one command: light nouns, and no search for garbage."""
     if "yieldstar_cli.nouns" not in sys.modules:
+        import gc
+
         import yieldstar_cli.nouns_light  # noqa: F401
+
+        gc.disable()

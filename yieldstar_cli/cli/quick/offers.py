@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.facts import DECISION
 from yieldstar_cli.cli.quick.table import CHOICES
 from yieldstar_cli.errors import YieldstarError
 
@@ -114,7 +115,7 @@ class Offers:
         if verb == "trigger":
             return None
         statuses = _OPEN if verb in _FOR_OPEN else None
-        awaiting = "decision" if verb in ("approve", "reject") else None
+        awaiting = DECISION if verb in ("approve", "reject") else None
         return lambda project, storage, begun: _executions(storage, begun, statuses, awaiting)
 
     def _project(self) -> Project:

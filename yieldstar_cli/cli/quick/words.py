@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from yieldstar_cli.cli.quick.table import CHOICES, GLOBALS, VERBS
 
@@ -10,12 +10,13 @@ from yieldstar_cli.cli.quick.table import CHOICES, GLOBALS, VERBS
 _DIGITS = 9
 
 
-class Asked(NamedTuple):
+class Asked:
     """One call: the verb, what its function takes, and the global options that were given."""
 
-    verb: str
-    values: dict[str, Any]
-    settings: dict[str, Any]
+    def __init__(self, verb: str, values: dict[str, Any], settings: dict[str, Any]) -> None:
+        self.verb = verb
+        self.values = values
+        self.settings = settings
 
 
 class _NotPlain(Exception):
