@@ -91,8 +91,12 @@ def test_a_hot_command_loads_nothing_heavy(
     assert len(names) <= MOST_MODULES
 
 
-def test_a_word_that_is_not_plain_goes_to_typer(project: Shop) -> None:
-    status, names = loaded(project, "show", "done", "--step=x")
+@pytest.mark.parametrize("words", [("show", "done", "--step=x"), ("show", "done", "--id", "-h")])
+def test_words_that_are_not_plain_go_to_typer_as_if_nothing_had_been(
+    project: Shop, words: tuple[str, ...]
+) -> None:
+    """Even the nouns are Python's then: the call may become a worker that runs for weeks."""
+    status, names = loaded(project, *words)
 
     assert status == 2
     assert "typer" in names

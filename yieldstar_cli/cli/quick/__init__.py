@@ -12,11 +12,13 @@ import sys
 def served(words: list[str]) -> int | None:
     """The exit status of a call that was served here; None for one that typer has to read."""
     if words and (words[-1] in ("-h", "--help") or words == ["--version"]):
-        _be_light()
         from yieldstar_cli.cli.quick.pages import page, print_page
 
         text = page(words)
-        return None if text is None else print_page(text, words)
+        if text is None:
+            return None
+        _be_light()
+        return print_page(text, words)
     if words[:1] == ["_complete"]:
         _be_light()
         from yieldstar_cli.cli.quick.completing import complete

@@ -6,8 +6,6 @@ import os
 import sys
 
 from yieldstar_cli import __version__
-from yieldstar_cli.cli import edge
-from yieldstar_cli.cli.call import Call
 
 #: The pages are made for this width: typer makes none wider.
 _WIDTH = 80
@@ -31,6 +29,9 @@ def page(words: list[str]) -> str | None:
 
 def print_page(text: str, words: list[str]) -> int:
     """Print what `page` found and return the exit status."""
+    from yieldstar_cli.cli import edge
+    from yieldstar_cli.cli.call import Call
+
     call = Call(argv=tuple(words))
 
     def write() -> int:
