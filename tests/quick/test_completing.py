@@ -114,6 +114,23 @@ def test_every_verb_is_offered_with_its_summary(
     assert not [row for row in rows if row.startswith("_")]
 
 
+@pytest.mark.parametrize("content", [b"", b"no database" * 100, None])
+def test_without_a_sound_database_there_is_nothing_to_offer_and_no_word_of_it(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+) -> None:
+    """A shell that completes is no place for errors; nothing is made or changed."""
+    if content is not None:
+        shop.db.write_bytes(content)
+        shop.db.chmod(0o600)
+
+    assert offered(shop, monkeypatch, capsys, "ys show ") == []
+    assert capsys.readouterr().err == ""
+    assert (shop.db.read_bytes() if shop.db.exists() else None) == content
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -88,7 +88,8 @@ class Offers:
         find = self._finder(command, name, placed)
         if find is None:
             return []
-        with suppress(YieldstarError, OSError):
+        # What is damaged is told by the command, once it is typed.
+        with suppress(YieldstarError, OSError, ValueError, TypeError, LookupError):
             return find(self._project(), self._storage(), begun)
         return []
 
