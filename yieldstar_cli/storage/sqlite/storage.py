@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from yieldstar_cli.clock import Clock, SystemClock
@@ -48,6 +47,27 @@ class SqliteStorage:
     is made, and its module loaded, when it is first asked for: a short command needs two or three.
     """
 
+    # The rooms of the contract; each is made by the method of its name.
+    executions: SqliteExecutions
+    deliveries: SqliteDeliveries
+    reader: SqliteReader
+    steering: SqliteSteering
+    family: SqliteFamily
+    inbox: SqliteInbox
+    stores: SqliteStores
+    workers: SqliteWorkers
+    catalog: SqliteCatalog
+    # What they are made of.
+    _history: History
+    _waits: Waits
+    _lost: LostDeliveries
+    _claims: Claims
+    _releases: Releases
+    _consequences: Consequences
+    _looks: Looks
+    _actions: Actions
+    _endings: Endings
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -74,11 +94,20 @@ class SqliteStorage:
             chance=self._chance,
         )
 
+    if not TYPE_CHECKING:  # else every name would seem to exist
+
+        def __getattr__(self, name: str) -> object:
+            """The room `name`, made now."""
+            make = getattr(type(self), f"_make_{name}", None)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no {name!r}")
+            room = make(self)
+            setattr(self, name, room)
+            return room
+
     # --- the rooms of the contract -------------------------------------------------------------
 
-    @cached_property
-    def executions(self) -> SqliteExecutions:
-        """See `contract.Storage.executions`."""
+    def _make_executions(self) -> SqliteExecutions:
         from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
 
         return SqliteExecutions(
@@ -93,9 +122,7 @@ class SqliteStorage:
             max_value=self.max_value,
         )
 
-    @cached_property
-    def deliveries(self) -> SqliteDeliveries:
-        """See `contract.Storage.deliveries`."""
+    def _make_deliveries(self) -> SqliteDeliveries:
         from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
 
         return SqliteDeliveries(
@@ -108,9 +135,7 @@ class SqliteStorage:
             self._looks,
         )
 
-    @cached_property
-    def reader(self) -> SqliteReader:
-        """See `contract.Storage.reader`."""
+    def _make_reader(self) -> SqliteReader:
         from yieldstar_cli.storage.sqlite.reader import SqliteReader
 
         return SqliteReader(
@@ -122,30 +147,22 @@ class SqliteStorage:
             redelivery_ms=self._redelivery_ms,
         )
 
-    @cached_property
-    def steering(self) -> SqliteSteering:
-        """See `contract.Storage.steering`."""
+    def _make_steering(self) -> SqliteSteering:
         from yieldstar_cli.storage.sqlite.steering import SqliteSteering
 
         return SqliteSteering(self.db, lambda: self._consequences, clock=self._clock)
 
-    @cached_property
-    def family(self) -> SqliteFamily:
-        """See `contract.Storage.family`."""
+    def _make_family(self) -> SqliteFamily:
         from yieldstar_cli.storage.sqlite.family import SqliteFamily
 
         return SqliteFamily(self.db, self._history, redelivery_ms=self._redelivery_ms)
 
-    @cached_property
-    def inbox(self) -> SqliteInbox:
-        """See `contract.Storage.inbox`."""
+    def _make_inbox(self) -> SqliteInbox:
         from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
 
         return SqliteInbox(self.db, clock=self._clock, max_value=self.max_value)
 
-    @cached_property
-    def stores(self) -> SqliteStores:
-        """See `contract.Storage.stores`."""
+    def _make_stores(self) -> SqliteStores:
         from yieldstar_cli.storage.sqlite.stores import SqliteStores
 
         return SqliteStores(
@@ -157,72 +174,59 @@ class SqliteStorage:
             max_value=self.max_value,
         )
 
-    @cached_property
-    def workers(self) -> SqliteWorkers:
-        """See `contract.Storage.workers`."""
+    def _make_workers(self) -> SqliteWorkers:
         from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
         return SqliteWorkers(self.db, lambda: self._claims, clock=self._clock)
 
-    @cached_property
-    def catalog(self) -> SqliteCatalog:
-        """See `contract.Storage.catalog`."""
+    def _make_catalog(self) -> SqliteCatalog:
         from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
 
         return SqliteCatalog(self.db)
 
     # --- what they are made of -----------------------------------------------------------------
 
-    @cached_property
-    def _history(self) -> History:
+    def _make__history(self) -> History:
         from yieldstar_cli.storage.sqlite.history import History
 
         return History(self.db)
 
-    @cached_property
-    def _waits(self) -> Waits:
+    def _make__waits(self) -> Waits:
         from yieldstar_cli.storage.sqlite.waits import Waits
 
         return Waits(self.db)
 
-    @cached_property
-    def _lost(self) -> LostDeliveries:
+    def _make__lost(self) -> LostDeliveries:
         from yieldstar_cli.storage.sqlite.lost import LostDeliveries
 
         return LostDeliveries(self.db)
 
-    @cached_property
-    def _claims(self) -> Claims:
+    def _make__claims(self) -> Claims:
         from yieldstar_cli.storage.sqlite.claims import Claims
 
         return Claims(self.db, self._lost, redelivery_ms=self._redelivery_ms)
 
-    @cached_property
-    def _releases(self) -> Releases:
+    def _make__releases(self) -> Releases:
         from yieldstar_cli.storage.sqlite.releases import Releases
 
         return Releases(self.db, self._lost, clock=self._clock)
 
-    @cached_property
-    def _consequences(self) -> Consequences:
+    def _make__consequences(self) -> Consequences:
         from yieldstar_cli.storage.sqlite.consequences import Consequences
 
         return Consequences(self.db, self._waits, self._history, self._lost)
 
-    @cached_property
-    def _looks(self) -> Looks:
+    def _make__looks(self) -> Looks:
         from yieldstar_cli.storage.sqlite.looks import Looks
 
         return Looks(self.db, self._waits, self.inbox, self.stores)
 
-    @cached_property
-    def _actions(self) -> Actions:
+    def _make__actions(self) -> Actions:
         from yieldstar_cli.storage.sqlite.actions import Actions
 
         return Actions(self.db, self._consequences, self.inbox, self.stores, chance=self._chance)
 
-    @cached_property
-    def _endings(self) -> Endings:
+    def _make__endings(self) -> Endings:
         from yieldstar_cli.storage.sqlite.endings import Endings
 
         return Endings(
