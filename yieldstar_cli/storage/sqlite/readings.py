@@ -23,6 +23,15 @@ def told(text: str | None) -> tuple[Reading, ...] | None:
         return None
 
 
+def parse(text: str | None) -> Any:
+    """The plain JSON values of a state. Raises ValueError, RecursionError."""
+    import msgspec
+
+    from yieldstar_cli.codec import roomy
+
+    return roomy(msgspec.json.decode, text)
+
+
 class State:
     """One state of a store, or that there is none; parsed once, and only where it is asked."""
 
@@ -53,11 +62,7 @@ class State:
             from yieldstar_cli.digests import digest_at
 
             if not self._parsed:
-                import msgspec
-
-                from yieldstar_cli.codec import roomy
-
-                self._value = roomy(msgspec.json.decode, self._text)
+                self._value = parse(self._text)
                 self._parsed = True
             found = self._digests[path] = digest_at(self._value, path)
         return found
