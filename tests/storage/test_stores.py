@@ -133,7 +133,7 @@ def test_a_write_reads_its_state_once_however_many_wait(
     large["items"]["k7"] = "y"
     state = json.dumps(large)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readings, "digest_at", counting)
+        patch.setattr("yieldstar_cli.digests.digest_at", counting)
         storage.stores.put(*STOCK, state)
 
     assert parsed == [len(state)]
