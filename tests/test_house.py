@@ -23,6 +23,7 @@ ROOMS = {
         (
             *("_version", "errors", "model", "clock", "ids", "codec", "strict_json", "failures"),
             *("params", "project", "trust", "doorbell", "digests"),
+            *("nouns", "json_text"),
         ),
         "ground",
     ),
@@ -138,7 +139,6 @@ EXCUSED: dict[str, tuple[int, str]] = {
     "storage.sqlite.claims": (335, "a claim's statements, each with what it asks of the indexes"),
     "storage.sqlite.history": (310, "the tables of a round, of one execution and of many"),
     "worker.performers": (345, "plain and async functions: one start, one way to call them off"),
-    "worker.waiting": (310, "what is awaited, and what the file is told of it, change together"),
     # One value put together, field by field or case by case.
     "cli.worker:command": (50, "one call with the options of the worker, one by one"),
     "storage.sqlite.translate:translate": (45, "SQLite's result codes, one after the other"),

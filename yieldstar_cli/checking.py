@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from yieldstar_cli.errors import (
 )
 from yieldstar_cli.failures_text import storable
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.project import Project
 from yieldstar_cli.trust import Trust
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from yieldstar_cli.engine.catalog import Found
     from yieldstar_cli.engine.definition import Definition
     from yieldstar_cli.engine.registry import Registry
+    from yieldstar_cli.json_text import Json
+    from yieldstar_cli.params_plain import Pair
     from yieldstar_cli.storage.contract import Storage
 
 
@@ -60,6 +62,13 @@ class Target:
         if self.definition is not None:
             return self.definition.params_type or params.NoParams
         return None if self.info is None else params.rebuild(self.info.params_description)
+
+    def plain_text(self, pairs: Sequence[Pair], limit: int) -> Json | None:
+        """What `fit` would make of `-p` options alone, where that is plain to see; else None."""
+        from yieldstar_cli.params_plain import text_of
+
+        known = self.info is not None and self.definition is None
+        return text_of(self.info.params_description, pairs, limit) if known and self.info else None
 
     def fit(self, value: object, *, limit: int | None = None) -> object:
         """`value` as storage takes it: validated, defaults filled in (spec E4).
@@ -125,7 +134,7 @@ def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trus
     two workflows of one name, UntrustedPath. `storage` None: nothing is cached.
     """
     from yieldstar_cli.engine import catalog
-    from yieldstar_cli.engine.definition import NAME
+    from yieldstar_cli.engine.sources import NAME
 
     if not isinstance(workflow_id, str) or not NAME.fullmatch(workflow_id):
         raise InvalidExecutionEvent(
@@ -151,7 +160,7 @@ def by_name(storage: Storage | None, project: Project, workflow_id: str, *, trus
 
 
 def _how_named(word: object) -> str:
-    from yieldstar_cli.engine.definition import NAME
+    from yieldstar_cli.engine.sources import NAME
 
     if isinstance(word, str) and NAME.fullmatch(name := word.replace("_", "-")):
         return f"The function {word} is the workflow {name}, unless it was given another name."
@@ -165,7 +174,7 @@ def read_catalog(storage: Storage | None, directory: Path, *, trust: Trust) -> C
     """
     if not os.path.isdir(directory):
         raise UsageError(f"{directory} is not a directory", remedy=(f"mkdir {directory}",))
-    from yieldstar_cli.engine.modules import source_files, state_of
+    from yieldstar_cli.engine.sources import source_files, state_of
 
     trust.check(directory)
     directory = Path(os.path.realpath(directory))
@@ -199,14 +208,14 @@ def _loaded(
     changed: set[str],
     trust: Trust,
 ) -> Catalog:
-    from yieldstar_cli.engine import modules
+    from yieldstar_cli.engine import sources
     from yieldstar_cli.engine.catalog import to_module_infos
     from yieldstar_cli.engine.registry import Registry
 
     stale = {Path(path) for path in changed}
     chosen = [
         path
-        for path in modules.workflow_files(directory)
+        for path in sources.workflow_files(directory)
         if storable(str(path)) in changed
         or storable(str(path)) not in cached
         or stale & _imported(path, directory)
@@ -230,7 +239,7 @@ def _imported(path: Path, directory: Path) -> set[Path]:
 
 def _definition(known: Catalog, found: Found, trust: Trust) -> Definition | None:
     """The definition, if its module was loaded or is the only one that can check the params."""
-    from yieldstar_cli.params import opaque
+    from yieldstar_cli.params_plain import opaque
 
     assert found.latest is not None
     key = (found.latest.workflow_id, found.latest.version)
@@ -257,6 +266,8 @@ def opened(value: object) -> object:
 
 
 def _opened(value: object) -> object:
+    from dataclasses import fields, is_dataclass
+
     if not isinstance(value, type) and is_dataclass(value):
         return {field.name: _opened(getattr(value, field.name)) for field in fields(value)}
     names = getattr(value, "__struct_fields__", None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from yieldstar_cli.nouns import dataclass, field
 
 if TYPE_CHECKING:
     from yieldstar_cli.checking import Target

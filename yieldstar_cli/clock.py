@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
+
+if TYPE_CHECKING:
+    # Imported where it is used: short commands do without.
+    from datetime import datetime, timedelta
 
 #: The last instant that may be stored: the end of the year 9999.
 LAST_MOMENT = 253_402_300_799_999
@@ -72,10 +75,10 @@ def span_ms(span: str | float | timedelta, *, what: str = "a duration") -> int:
         raise ValueError(f"{what} must be a span such as '10m', not {span!r}")
     if isinstance(span, str):
         ms = _text_span_ms(span, what)
-    elif isinstance(span, timedelta):
-        ms = span.total_seconds() * 1000
     elif isinstance(span, int | float):
         ms = span * 1000
+    elif _is_timedelta(span):
+        ms = span.total_seconds() * 1000
     else:
         raise ValueError(f"{what} must be a span such as '10m', not {type(span).__name__}")
     if ms != ms or ms in (float("inf"), float("-inf")):
@@ -85,6 +88,12 @@ def span_ms(span: str | float | timedelta, *, what: str = "a duration") -> int:
     # Up, never down: a timer must not fire early.
     whole = int(ms)
     return whole + 1 if ms > whole else whole
+
+
+def _is_timedelta(span: object) -> TypeGuard[timedelta]:
+    from datetime import timedelta
+
+    return isinstance(span, timedelta)
 
 
 # A step's timeout and a loop's sleep are the same text each time, and each replay reads it again.
@@ -107,12 +116,8 @@ def moment_ms(moment: datetime | float) -> int:
 
     Raises ValueError for a naive datetime, what is not a number, and moments past 9999.
     """
-    if isinstance(moment, datetime):
-        if moment.tzinfo is None:
-            raise ValueError(f"{moment!r} has no time zone; write datetime(..., tzinfo=UTC)")
-        delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        micro = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-        return min(-(-micro // 1000), LAST_MOMENT)
+    if not isinstance(moment, int | float) and (aware := _aware_ms(moment)) is not None:
+        return min(aware, LAST_MOMENT)
     if isinstance(moment, bool) or not isinstance(moment, int | float):
         raise ValueError(f"a moment is an aware datetime or milliseconds, not {moment!r}")
     if moment != moment or moment in (float("inf"), float("-inf")):
@@ -123,6 +128,19 @@ def moment_ms(moment: datetime | float) -> int:
     return whole + 1 if moment > whole else whole
 
 
+def _aware_ms(moment: object) -> int | None:
+    """UTC milliseconds of an aware datetime, rounded up; None for what is no datetime."""
+    from datetime import UTC, datetime
+
+    if not isinstance(moment, datetime):
+        return None
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone; write datetime(..., tzinfo=UTC)")
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    micro = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    return -(-micro // 1000)
+
+
 def rfc3339(at_ms: int) -> str:
     """`at_ms` as RFC 3339 UTC text with milliseconds, which sorts as text."""
     seconds, ms = divmod(at_ms, 1000)
@@ -131,6 +149,8 @@ def rfc3339(at_ms: int) -> str:
 
 def local(at_ms: int) -> datetime:
     """`at_ms` on the wall clock of this machine (`TZ`), with its offset."""
+    from datetime import UTC, datetime
+
     return datetime.fromtimestamp(at_ms // 1000, UTC).astimezone()
 
 
@@ -145,6 +165,8 @@ def read_moment(text: str, now_ms: int) -> int:
     latter two with or without an offset (`Z`, `+02:00`). Raises ValueError for anything else, and
     for a local time that the change to or from summer time skips or repeats.
     """
+    from datetime import datetime
+
     stripped = text.strip()
     if stripped.startswith("+") and not stripped.startswith(("++", "+-")):
         return _storable(now_ms + span_ms(stripped[1:]), text)
@@ -167,6 +189,8 @@ def read_moment(text: str, now_ms: int) -> int:
 
 
 def _next_time(clock_time: str, now_ms: int) -> int:
+    from datetime import UTC, datetime, timedelta
+
     zone = datetime.fromisoformat(f"2000-01-01T{clock_time}").tzinfo
     today = (datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(zone)).date()
     for day in (today, today + timedelta(days=1)):
@@ -177,6 +201,8 @@ def _next_time(clock_time: str, now_ms: int) -> int:
 
 
 def _instant(moment: datetime) -> int:
+    from datetime import UTC
+
     if moment.tzinfo is not None:
         return moment_ms(moment)
     first, second = moment.astimezone(UTC), moment.replace(fold=1).astimezone(UTC)

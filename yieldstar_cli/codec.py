@@ -24,10 +24,9 @@ import msgspec
 from yieldstar_cli.codec_types import cached_decoder, check_type, decoder, relaxed
 from yieldstar_cli.codec_words import readable, too_large
 from yieldstar_cli.errors import UnserializableValue
+from yieldstar_cli.json_text import MAX_VALUE, Json
 from yieldstar_cli.strict_json import JsonError, parse_json
 
-#: The largest encoded value in bytes, unless configured otherwise (spec V2).
-MAX_VALUE = 16 * 1024 * 1024
 #: How deeply lists, dicts and the like may be nested (spec V1).
 MAX_DEPTH = 500
 #: Every tagged value, and nothing else, begins with this in encoded text.
@@ -41,12 +40,6 @@ _to_json = msgspec.json.Encoder().encode
 _ATOMS: frozenset[type] = frozenset({type(None), bool, str, int, float})
 
 T = TypeVar("T")
-
-
-class Json(str):
-    """Text that already is encoded JSON; storage takes it as it is."""
-
-    __slots__ = ()
 
 
 class DecodeError(ValueError):

@@ -7,13 +7,13 @@ import traceback
 import types
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli import codec
 from yieldstar_cli.errors import UnserializableValue
 from yieldstar_cli.failures_revive import decode_error
 from yieldstar_cli.failures_text import MAX_TEXT, bounded, message_of
+from yieldstar_cli.failures_view import ErrorView, Place, summarize, view_error
 
 #: How many errors one recorded error may hold: causes and group members, however nested.
 MAX_ERRORS = 100
@@ -24,43 +24,6 @@ _SHORT = 500
 _MAX_FRAMES = 60
 _HOUSE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The author's line that an error left last."""
-
-    file: str
-    line: int
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorView:
-    """A recorded error for people and for JSON (spec E11)."""
-
-    name: str
-    message: str
-    notes: tuple[str, ...] = ()
-    #: What it was raised from, or while handling which.
-    cause: ErrorView | None = None
-    #: Of an exception group.
-    members: tuple[ErrorView, ...] = ()
-    #: As Python prints it, causes included; empty for causes and members themselves.
-    traceback: str = ""
-    #: None where no code of the author's was on the stack.
-    where: Place | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """The documented JSON form."""
-        return {
-            "name": self.name,
-            "message": self.message,
-            "notes": list(self.notes),
-            "cause": self.cause.plain() if self.cause else None,
-            "members": [member.plain() for member in self.members],
-            "traceback": self.traceback,
-        }
 
 
 def encode_error(error: BaseException, *, limit: int = MAX_TEXT) -> str:
@@ -86,23 +49,6 @@ def with_cause(text: str, cause: str) -> str:
         found["cause"] = codec.decode(cause)
         return codec.encode(found)
     return text
-
-
-def view_error(text: str) -> ErrorView:
-    """What `encode_error` kept, for display. Never fails: damaged text is shown as it is."""
-    try:
-        return _view(codec.decode(text))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return ErrorView("UnreadableError", f"the recorded error cannot be read: {text[:1000]}")
-
-
-def summarize(text: str) -> str:
-    """One line: `Name: message`, of which the first line stands for the rest."""
-    view = view_error(text)
-    first, _, rest = view.message.strip().partition("\n")
-    if not first:
-        return view.name
-    return f"{view.name}: {first.rstrip()}{' …' if rest else ''}"
 
 
 def named(error: BaseException) -> str:
@@ -285,20 +231,6 @@ def _where(error: BaseException) -> dict[str, Any] | None:
         "line": last.tb_lineno or 0,
         "function": bounded(code.co_qualname, 500),
     }
-
-
-def _view(found: dict[str, Any]) -> ErrorView:
-    where = found.get("where")
-    cause = found.get("cause")
-    return ErrorView(
-        name=found["name"],
-        message=found["message"],
-        notes=tuple(found.get("notes", ())),
-        cause=_view(cause) if cause else None,
-        members=tuple(_view(member) for member in found.get("members", ())),
-        traceback=found.get("traceback", ""),
-        where=Place(where["file"], where["line"], where["function"]) if where else None,
-    )
 
 
 __all__ = [

@@ -6,10 +6,11 @@ execution's seed, so that it is the same on every replay (spec R7).
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from typing import Protocol
-from uuid import UUID
+import os
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 # Crockford's alphabet without vowels' twins: IDs are typed by people.
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz"
@@ -35,11 +36,11 @@ class SystemChance:
 
     def execution_suffix(self) -> str:
         """Eight characters that tell one generated execution ID from another."""
-        return secrets.token_bytes(_LENGTH).translate(_CHARACTERS).decode()
+        return os.urandom(_LENGTH).translate(_CHARACTERS).decode()
 
     def seed(self) -> bytes:
         """Sixteen random bytes."""
-        return secrets.token_bytes(16)
+        return os.urandom(16)
 
 
 def idempotency_key(seed: bytes, incarnation: int, step_key: str) -> str:
@@ -54,9 +55,13 @@ def drawn_random(seed: bytes, incarnation: int, branch: str, count: int) -> floa
 
 def drawn_uuid(seed: bytes, incarnation: int, branch: str, count: int) -> UUID:
     """A version 4 UUID: the `count`th draw of this branch (spec R7)."""
+    from uuid import UUID
+
     return UUID(bytes=_digest(seed, "uuid", incarnation, branch, count)[:16], version=4)
 
 
 def _digest(seed: bytes, purpose: str, incarnation: int, place: str, count: int) -> bytes:
+    import hashlib
+
     text = f"{purpose}\0{incarnation}\0{place}\0{count}".encode()
     return hashlib.blake2b(text, key=seed, digest_size=32).digest()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
 from yieldstar_cli.model_frozen import quick_dataclass
+from yieldstar_cli.nouns import dataclass, field
 
 WakeAnswer = Literal["requested", "ignored"]
 #: What became of a message: see spec M1.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dataclasses import dataclass as quick_dataclass
 else:
-    from dataclasses import dataclass
+    from yieldstar_cli.nouns import dataclass
 
     def quick_dataclass(*, frozen, slots):
         """`dataclass(frozen=True, slots=True)`, quick to make."""

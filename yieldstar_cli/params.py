@@ -16,11 +16,12 @@ import msgspec
 
 from yieldstar_cli import codec, params_text
 from yieldstar_cli.errors import InvalidExecutionEvent, InvalidParams, UnserializableValue
-from yieldstar_cli.params_describe import describe, opaque, type_info
+from yieldstar_cli.params_describe import describe, type_info
+from yieldstar_cli.params_plain import Pair, opaque
 from yieldstar_cli.params_rebuild import rebuild
 from yieldstar_cli.params_signature import struct_from_signature
 from yieldstar_cli.params_table import NoParams, ParamField, schema, table, value_text
-from yieldstar_cli.params_words import Pair, does_not_fit, invalid, no_such, option_text, signature
+from yieldstar_cli.params_words import does_not_fit, invalid, no_such, option_text, signature
 from yieldstar_cli.strict_json import JsonError, parse_json
 
 # --- from the command line ---------------------------------------------------------------------

@@ -65,11 +65,6 @@ def describe(type_: Any) -> str:
     return json.dumps(node)
 
 
-def opaque(description: str) -> bool:
-    """Whether the author's module has to be loaded to check such params."""
-    return bool(json.loads(description)["k"] == "opaque")
-
-
 def type_info(type_: Any) -> Any:
     """msgspec's view of `type_`, wrappers taken off. Raises TypeError for what it cannot do."""
     return bare(shape.type_info(type_))

@@ -6,22 +6,13 @@ import difflib
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli import codec
 from yieldstar_cli.errors import InvalidParams
 from yieldstar_cli.params_describe import describe
+from yieldstar_cli.params_plain import Pair
 from yieldstar_cli.params_table import table, value_text
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One `-p` option: `a.b=text`, or `a.b:=JSON` with `is_json`."""
-
-    path: str
-    text: str
-    is_json: bool = False
 
 
 def signature(type_: Any) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from yieldstar_cli.errors import UsageError
+from yieldstar_cli.json_text import MAX_VALUE
+from yieldstar_cli.nouns import dataclass, field
 
 CONFIG = "ys.toml"
 DATABASE = "ys.db"
@@ -23,7 +24,7 @@ class Settings:
 
     durability: Durability = "full"
     #: The largest value that is stored, in bytes (spec V2).
-    max_value: int = 16 * 1024 * 1024
+    max_value: int = MAX_VALUE
     #: How many suspended coroutines a worker keeps in memory (spec R6).
     residents: int = 10_000
     #: Sync steps at once; None is as many as there are cores, at least 4 (spec K1).

@@ -19,7 +19,8 @@ from yieldstar_cli.model import (
     WakeAnswer,
 )
 from yieldstar_cli.project import find_project
-from yieldstar_cli.runtime_session import open_storage, refuse_in_workflow, ring_workers
+from yieldstar_cli.runtime_open import open_storage, ring_workers
+from yieldstar_cli.runtime_session import refuse_in_workflow
 from yieldstar_cli.runtime_stores import StoreSession
 from yieldstar_cli.runtime_words import (
     checked_reason,

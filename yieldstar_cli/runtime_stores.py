@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from yieldstar_cli.errors import StoreConflict, UndecodableRecord, UnknownStore, UsageError
 from yieldstar_cli.model import StoreRecord
-from yieldstar_cli.runtime_session import Session, ring_workers
+from yieldstar_cli.runtime_open import ring_workers
+from yieldstar_cli.runtime_session import Session
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.store_handles import Snapshot

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from yieldstar_cli.errors import UntrustedPath
+from yieldstar_cli.nouns import dataclass, field
 
 
 class People(Protocol):

@@ -209,13 +209,17 @@ def test_a_bug_writes_a_private_report_without_params(
     assert "not callable" not in text
 
 
-def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(words: object) -> int:
+@pytest.mark.parametrize(
+    ("words", "inner"),
+    [(["list"], "yieldstar_cli.cli.quick.call.serve"), (["doctor"], "yieldstar_cli.cli.app.run")],
+)
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch, words: list[str], inner: str) -> None:
+    def interrupted(*words: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("yieldstar_cli.cli.app.run", interrupted)
+    monkeypatch.setattr(inner, interrupted)
 
-    assert main(["list"]) == 130
+    assert main(words) == 130
 
 
 def test_the_table_of_exit_statuses_is_whole() -> None:

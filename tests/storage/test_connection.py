@@ -408,6 +408,8 @@ import sys
 sys.path[:0] = {path!r}
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+# Rooms are loaded when they are first asked for; nobody may not read where they lie.
+from yieldstar_cli.storage.sqlite import executions, inbox
 import os
 if os.getuid() == 0:
     os.setgid(65534)

@@ -82,19 +82,13 @@ def due(storage: SqliteStorage, clock: ManualClock) -> list[str]:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the states that were parsed, in order."""
     sizes: list[int] = []
-    real = msgspec.json.decode
+    real = readings.parse
 
     def counting(text: str) -> object:
         sizes.append(len(text))
         return real(text)
 
-    class Json:
-        decode = staticmethod(counting)
-
-    class Msgspec:
-        json = Json
-
-    monkeypatch.setattr(readings, "msgspec", Msgspec)
+    monkeypatch.setattr(readings, "parse", counting)
     return sizes
 
 
@@ -139,7 +133,7 @@ def test_a_write_reads_its_state_once_however_many_wait(
     large["items"]["k7"] = "y"
     state = json.dumps(large)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readings, "digest_at", counting)
+        patch.setattr("yieldstar_cli.digests.digest_at", counting)
         storage.stores.put(*STOCK, state)
 
     assert parsed == [len(state)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Sequence
-from typing import Any, cast
+from types import ModuleType
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from yieldstar_cli.cli import edge, pages, words
+from yieldstar_cli.cli import arguments, edge, pages, words
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.options import global_options
-from yieldstar_cli.cli.render import terminal
 from yieldstar_cli.cli.verbs import ACTIONS, NAMES
 from yieldstar_cli.clock import Clock, SystemClock
 
@@ -82,6 +83,7 @@ def build(name: str, action: str | None = None) -> TyperCommand | TyperGroup:
     whole = name if action is None else f"{name} {action}"
     module = importlib.import_module(f"yieldstar_cli.cli.{whole.replace(' ', '_')}")
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    _evaluate(module)
     settings: dict[str, Any] = {"add_help_option": False, "context_settings": dict(_CONTEXT)}
     command: TyperCommand | TyperGroup
     if whole in ACTIONS:
@@ -94,6 +96,15 @@ def build(name: str, action: str | None = None) -> TyperCommand | TyperGroup:
     command.page = pages.Page(whole, tuple(module.EXAMPLES), tuple(module.EXITS))
     command.params.extend(global_options(hidden=True))
     return command
+
+
+def _evaluate(module: ModuleType) -> None:
+    """Turn the annotations of a verb into typer's: the hot verbs import nothing of it."""
+    names = {**vars(arguments), "typer": typer, "Annotated": Annotated, **vars(module)}
+    function = inspect.unwrap(module.command)
+    hints = get_type_hints(function, globalns=names, include_extras=True)
+    # Whatever wraps the function, typer looks at both.
+    function.__annotations__ = module.command.__annotations__ = hints
 
 
 def root() -> TyperGroup:
@@ -119,12 +130,7 @@ def _alone(context: typer.Context) -> None:
 def run(argv: Sequence[str], *, clock: Clock | None = None) -> int:
     """Run one call and return its exit status; every error has been told by then."""
     call = Call(argv=tuple(argv), clock=clock or SystemClock())
-    for stream in (call.out, call.err):
-        terminal.prepare(stream)
-    try:
-        return edge.guarded(call, lambda: _invoke(call))
-    finally:
-        call.close()
+    return edge.conducted(call, lambda: _invoke(call))
 
 
 def _invoke(call: Call) -> int:
@@ -135,5 +141,4 @@ def _invoke(call: Call) -> int:
         return int(end.exit_code)
     except words.Complaint as complaint:
         raise words.usage_error(complaint, call.argv) from None
-    call.flush()
     return int(status or 0)

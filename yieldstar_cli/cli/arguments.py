@@ -1,4 +1,4 @@
-"""The arguments and options that several verbs share, and readers of spans and moments."""
+"""The arguments and options that several verbs share, as typer's annotations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from yieldstar_cli import clock
-from yieldstar_cli.cli.call import Call
-from yieldstar_cli.errors import UsageError
+from yieldstar_cli.cli.spoken import call_of, read_moment, read_span
+
+__all__ = ["call_of", "read_moment", "read_span"]
 
 ExecutionId = Annotated[
     str | None,
@@ -37,33 +37,3 @@ Workflows = Annotated[
     str | None,
     typer.Option("--workflows", help="Directory of the workflow modules.", metavar="DIR"),
 ]
-
-
-def call_of(context: typer.Context) -> Call:
-    """This call."""
-    call = context.find_root().obj
-    assert isinstance(call, Call)
-    return call
-
-
-def read_span(option: str, text: str | None) -> int | None:
-    """Milliseconds of a span such as 10m, not negative; None where none was given."""
-    if text is None:
-        return None
-    try:
-        span = clock.span_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}", remedy=("ys help times",)) from None
-    if span < 0:
-        raise UsageError(f"{option}: must not be negative: {text!r}", remedy=("ys help times",))
-    return span
-
-
-def read_moment(option: str, text: str | None, now_ms: int) -> int | None:
-    """UTC milliseconds of a moment such as 09:30; None where none was given."""
-    if text is None:
-        return None
-    try:
-        return clock.read_moment(text, now_ms)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}", remedy=("ys help times",)) from None

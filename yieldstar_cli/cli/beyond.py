@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from yieldstar_cli.cli.facts import Awaited, Facts, gather_open
 from yieldstar_cli.model import ExecutionRecord, Paused
+from yieldstar_cli.nouns import dataclass, field, replace
 from yieldstar_cli.storage.contract import Storage
 
 #: No chain is followed further down than this.

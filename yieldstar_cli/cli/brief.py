@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from yieldstar_cli.cli.facts import Crew, expired_at
 from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.cli.steps import name_of
 from yieldstar_cli.model import ExecutionRecord, Kind, Status, Wait
+from yieldstar_cli.nouns import dataclass
 
 _DUE = "due"
 

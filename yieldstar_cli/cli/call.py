@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TextIO
 
 from yieldstar_cli import clock as clocks
@@ -13,6 +12,7 @@ from yieldstar_cli.cli.render import document
 from yieldstar_cli.cli.render.terminal import Look
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.nouns import dataclass, field
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
@@ -21,6 +20,7 @@ from yieldstar_cli.cli.steering import (
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import CancelAnswer, ExecutionRecord
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -95,7 +95,7 @@ def cancel(
     project: Project, storage: Storage, records: Sequence[ExecutionRecord], wish: Wish
 ) -> list[Done]:
     """Cancel all of them in one transaction, and ring the workers."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     what = "the cancel stands" if len(records) == 1 else "they are cancelled"
     with told_if_unknown(what, look_at(records)), storage.atomic():

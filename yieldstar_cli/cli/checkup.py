@@ -7,9 +7,8 @@ import os
 import platform
 import stat
 from collections import Counter
-from dataclasses import dataclass, field
 
-from yieldstar_cli.cli import mounts
+from yieldstar_cli.cli import mounts, shells
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup_effects import disputed_effects
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
@@ -22,6 +21,7 @@ from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.worker import MANY_WORKERS
 from yieldstar_cli.errors import DatabaseBusy, DatabaseReadOnly, StorageError, YieldstarError
 from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -49,6 +49,7 @@ class Checkup:
     def run(self) -> None:
         """Make all checks that can be made."""
         self.fine.append(f"Python {platform.python_version()}, {platform.system()}")
+        self.fine.append(shells.told(os.environ))
         self._check_mount()
         self._check_modes()
         self._check_workflow_directory()
@@ -116,7 +117,7 @@ class Checkup:
                     )
 
     def _check_lock(self) -> None:
-        from yieldstar_cli.runtime import open_storage
+        from yieldstar_cli.runtime_open import open_storage
 
         try:
             storage = open_storage(

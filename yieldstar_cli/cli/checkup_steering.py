@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from yieldstar_cli.cli.beyond import TagsOf
 from yieldstar_cli.cli.facts import Crew
@@ -13,6 +12,7 @@ from yieldstar_cli.cli.steering_words import resume_line, scope_words
 from yieldstar_cli.cli.typed import typed, word
 from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.model import ExecutionRecord, Paused
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.storage.contract import Storage
 
 #: So many paused executions are named one by one.

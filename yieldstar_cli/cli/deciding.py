@@ -42,7 +42,7 @@ def decide(
     call: Call, execution_id: str | None, literal: str | None, *, ok: bool, note: str | None
 ) -> int:
     """Send the decision; the exit status. Raises NoDecisionAwaited, Ended, ExecutionNotFound."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
     from yieldstar_cli.runtime_words import message_text, user_name
 
     word, is_literal = identify.one_word(execution_id, literal)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render.document import raw
 from yieldstar_cli.cli.steps import Operation, operations
 from yieldstar_cli.clock import rfc3339
+from yieldstar_cli.failures_view import ErrorView, view_error
 from yieldstar_cli.model import (
     Attempt,
     CancelledOutcome,
@@ -270,10 +270,10 @@ def awaited_document(record: ExecutionRecord) -> Document:
 
 def error_document(json_text: str) -> Document:
     """A recorded error."""
-    return _error(failures.view_error(json_text))
+    return _error(view_error(json_text))
 
 
-def _error(view: failures.ErrorView) -> Document:
+def _error(view: ErrorView) -> Document:
     return {
         "name": view.name,
         "message": view.message,

@@ -8,9 +8,24 @@ from collections.abc import Callable
 
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
-from yieldstar_cli.cli.render import document, safe
-from yieldstar_cli.cli.render.failure import failure_document, failure_lines
+from yieldstar_cli.cli.render import document, safe, terminal
 from yieldstar_cli.errors import YieldstarError
+
+
+def conducted(call: Call, body: Callable[[], int]) -> int:
+    """One whole call: its streams made ready, `body` guarded, what it printed sent, all closed."""
+    for stream in (call.out, call.err):
+        terminal.prepare(stream)
+
+    def flushed() -> int:
+        status = body()
+        call.flush()
+        return status
+
+    try:
+        return guarded(call, flushed)
+    finally:
+        call.close()
 
 
 def guarded(call: Call, body: Callable[[], int]) -> int:
@@ -35,10 +50,12 @@ def report(call: Call, error: YieldstarError) -> int:
     if asked(call, "--debug"):
         _traceback(call, error)
     if asked(call, "--json"):
+        from yieldstar_cli.cli.render.failure import failure_document
+
         record = getattr(error, "execution", None)
         _write(call, [document.dumps(failure_document(error, record))])
     else:
-        _write(call, failure_lines(error, call.err_look))
+        _write(call, _lines(call, error))
     return error.exit_code
 
 
@@ -69,10 +86,18 @@ def _bug(call: Call, error: Exception) -> int:
 def report_plainly(call: Call, error: YieldstarError) -> int:
     """As `report`, without a traceback."""
     if asked(call, "--json"):
+        from yieldstar_cli.cli.render.failure import failure_document
+
         _write(call, [document.dumps(failure_document(error))])
     else:
-        _write(call, failure_lines(error, call.err_look))
+        _write(call, _lines(call, error))
     return error.exit_code
+
+
+def _lines(call: Call, error: YieldstarError) -> list[str]:
+    from yieldstar_cli.cli.render.failure import failure_lines
+
+    return failure_lines(error, call.err_look)
 
 
 def _traceback(call: Call, error: BaseException) -> None:

@@ -6,17 +6,28 @@ import os
 import sys
 from collections.abc import Sequence
 
+from yieldstar_cli.cli.quick import served
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `ys` with `argv` (default: the process's words) and return its exit status."""
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     try:
-        from yieldstar_cli.cli.app import run
-
-        return _flushed(run(words))
+        short = served(words)
+        status = _flushed(_by_typer(words) if short is None else short)
     except KeyboardInterrupt:
         return 130
+    if argv is None and short is not None:
+        # All is said and closed. To take the modules apart would cost as much as half of the work.
+        os._exit(status)
+    return status
+
+
+def _by_typer(words: list[str]) -> int:
+    from yieldstar_cli.cli.app import run
+
+    return run(words)
 
 
 def _open_closed_streams() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 
 from yieldstar_cli.model import (
     Attempt,
@@ -18,8 +17,11 @@ from yieldstar_cli.model import (
     Wait,
     WorkerRow,
 )
+from yieldstar_cli.nouns import dataclass, field, replace
 from yieldstar_cli.storage.contract import Storage
 
+#: The queue that `ys approve` and `ys reject` answer.
+DECISION = "decision"
 #: Of more stores that one execution waits for, the states are not read.
 MOST_STORES = 20
 #: Of more effects of one execution, only these latest ones are read; open ones go first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -45,6 +46,8 @@ def follow(
         left = None if timeout_ms is None else timeout_ms - (call.monotonic_ms() - began)
         if left is not None and left <= 0:
             return None
+        # A hot command begins without it; what waits may run for weeks.
+        gc.enable()
         rest = max(pause, least_ms)
         call.pause(rest if left is None else min(rest, left))
         pause = min(pause * 1.5, _LONGEST_MS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from yieldstar_cli.errors import InvalidParams, UsageError
 
 if TYPE_CHECKING:
-    from yieldstar_cli.params import Pair
+    from yieldstar_cli.params_plain import Pair
 
 _HELP = ("ys help params",)
 
@@ -20,7 +20,7 @@ def read_pairs(option: str, words: Sequence[str], limit: int) -> list[Pair]:
 
     `limit` is the most bytes of a file. Raises UsageError, InvalidParams.
     """
-    from yieldstar_cli.params import Pair
+    from yieldstar_cli.params_plain import Pair
 
     pairs = []
     for word in words:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli.effect_waits import effect_words
-from yieldstar_cli.cli.facts import Awaited, Facts
+from yieldstar_cli.cli.facts import DECISION, Awaited, Facts
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
-from yieldstar_cli.cli.store_waits import store_words
 from yieldstar_cli.cli.typed import typed, word
 from yieldstar_cli.model import Kind
+from yieldstar_cli.nouns import dataclass
 
 if TYPE_CHECKING:
     from yieldstar_cli.cli.verdict import Verdict
 
 #: Judges an awaited execution in turn.
 Judge = Callable[[Facts], "Verdict"]
-#: The queue that `ys approve` and `ys reject` answer.
-DECISION = "decision"
 _MESSAGES = (Kind.MESSAGE, Kind.MESSAGES)
 
 
@@ -128,6 +125,8 @@ def _message(wait: Operation, facts: Facts, unread: Counter[str]) -> Link:
 
 def _store(wait: Operation, store: tuple[str, str], facts: Facts, times: Times) -> Link:
     """A condition on a store's state (spec S4-S6)."""
+    from yieldstar_cli.cli.store_waits import store_words
+
     words = store_words(wait, store, facts, times)
     return Link(
         wait,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli import exits
-from yieldstar_cli.cli.arguments import call_of, read_span
-from yieldstar_cli.cli.links import DECISION
+from yieldstar_cli.cli.facts import DECISION
 from yieldstar_cli.cli.listing import COLUMNS, Filters, print_list, watch
 from yieldstar_cli.cli.opened import crew, open_reading, project_of
-from yieldstar_cli.cli.words import nearest
+from yieldstar_cli.cli.spoken import call_of, read_span
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Status
+
+if TYPE_CHECKING:
+    # Annotations that typer alone evaluates (`app.build`).
+    from typing import Annotated
+
+    import typer
+
 
 EXAMPLES = ("ys list --failed --since 1d", "ys list -q --failed charge-order")
 EXITS = (exits.DONE, exits.DATABASE)
@@ -111,6 +115,8 @@ def _statuses(text: str | None, failed: bool, done: bool) -> tuple[str, ...] | N
     chosen = [word.strip() for word in text.split(",")] if text is not None else []
     for word in chosen:
         if word not in tuple(Status):
+            from yieldstar_cli.cli.words import nearest
+
             near = nearest(word, tuple(Status))
             hint = f". Did you mean {near[0]}?" if near else ""
             raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from yieldstar_cli.cli import documents
 from yieldstar_cli.cli.call import Call
@@ -12,6 +11,7 @@ from yieldstar_cli.cli.following import follow
 from yieldstar_cli.cli.render import document, safe
 from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.model import ExecutionRecord, Status
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.storage.contract import Storage
 
 #: What a pipe can get; the first five without `--columns`.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from yieldstar_cli.nouns import dataclass
 
 _NETWORK = frozenset(
     (

@@ -37,7 +37,7 @@ def trust_of(call: Call) -> Trust:
 
 def open_reading(call: Call, project: Project) -> Storage:
     """The database, for reading only; closed at the end of the call."""
-    from yieldstar_cli.runtime import open_storage
+    from yieldstar_cli.runtime_open import open_storage
 
     storage = open_storage(project, readonly=True, trust=trust_of(call), clock=call.clock)
     call.closing.append(storage.close)
@@ -46,7 +46,7 @@ def open_reading(call: Call, project: Project) -> Storage:
 
 def open_writing(call: Call, project: Project) -> Storage:
     """The database, for writing; made where the project allows it; closed at the end."""
-    from yieldstar_cli.runtime import open_storage
+    from yieldstar_cli.runtime_open import open_storage
 
     storage = open_storage(project, create=True, trust=trust_of(call), clock=call.clock)
     call.closing.append(storage.close)

@@ -11,7 +11,7 @@ from typer.core import TyperOption
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.errors import UsageError
 
-_CHOICES = {"color": ("auto", "always", "never"), "times": ("relative", "local", "utc")}
+CHOICES = {"color": ("auto", "always", "never"), "times": ("relative", "local", "utc")}
 
 
 def global_options(*, hidden: bool) -> list[TyperOption]:
@@ -46,7 +46,7 @@ def global_options(*, hidden: bool) -> list[TyperOption]:
 def _keep(context: typer.Context, param: Any, value: Any) -> None:
     if value in (None, False):
         return
-    allowed = _CHOICES.get(param.name)
+    allowed = CHOICES.get(param.name)
     if allowed is not None and value not in allowed:
         raise UsageError(f"--{param.name} is {', '.join(allowed[:-1])} or {allowed[-1]}")
     setattr(_call(context).settings, param.name, value)

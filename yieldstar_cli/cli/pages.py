@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.verbs import ACTIONS, GROUPS, VERBS
+from yieldstar_cli.nouns import dataclass
 
 _GLOBAL = "--db --json -q -v -C --trust-dir --color --times --debug -h --version"
 # "  [x>=1]", "; x>=1": how the parser writes a least number.

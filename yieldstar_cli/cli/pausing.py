@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from yieldstar_cli.cli import exits, identify
 from yieldstar_cli.cli.call import Call
@@ -23,6 +22,7 @@ from yieldstar_cli.cli.steering import (
 )
 from yieldstar_cli.errors import UnknownWorkflow, UsageError
 from yieldstar_cli.model import ExecutionRecord, PauseAnswer, Paused
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -63,7 +63,7 @@ def pause_all(
     call: Call, project: Project, storage: Storage, scope: Scope, reason: str | None
 ) -> list[Mark]:
     """Set the marks, in one transaction, and ring the workers."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
     from yieldstar_cli.runtime_words import user_name
 
     by = user_name()
@@ -87,7 +87,7 @@ def pause_all(
 
 def resume_all(call: Call, project: Project, storage: Storage, scope: Scope) -> list[Mark]:
     """Lift the marks, in one transaction, and ring the workers."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     records = _meant(call, project, storage, scope)
     with told_if_unknown("the mark is gone", look_at(records)), storage.atomic():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from yieldstar_cli.nouns import dataclass
 
 
 class Example(StrEnum):

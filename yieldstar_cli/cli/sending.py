@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from yieldstar_cli.cli import exits, identify
@@ -23,6 +22,7 @@ from yieldstar_cli.cli.steering import (
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionAdmissionError, InvalidMessageEvent
 from yieldstar_cli.model import ExecutionRecord, SendAnswer
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -94,7 +94,7 @@ def send(
     idempotency_key: str | None = None,
 ) -> list[Sent]:
     """Send `text` to `queue` of each of `targets`, in one transaction, and ring the workers."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     ids = [
         identify.find_one(call, project, storage, word).execution_id

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli import exits, identify
-from yieldstar_cli.cli.arguments import ExecutionId, LiteralId, call_of
 from yieldstar_cli.cli.beyond import look_beyond
 from yieldstar_cli.cli.earlier import earlier_facts
 from yieldstar_cli.cli.facts import Facts, gather
@@ -20,8 +16,18 @@ from yieldstar_cli.cli.opened import (
     workflow_tags,
 )
 from yieldstar_cli.cli.showing import Wish, print_picture, print_result, print_step, watch
+from yieldstar_cli.cli.spoken import call_of
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Status
+from yieldstar_cli.nouns import replace
+
+if TYPE_CHECKING:
+    # Annotations that typer alone evaluates (`app.build`).
+    from typing import Annotated
+
+    import typer
+
+    from yieldstar_cli.cli.arguments import ExecutionId, LiteralId
 
 EXAMPLES = ("ys show order-42", "ys show @last --result | python3 -m json.tool")
 EXITS = (

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.effect_words import disagreements, report_words
-from yieldstar_cli.cli.facts import Facts
+from yieldstar_cli.cli.facts import DECISION, Facts
 from yieldstar_cli.cli.following import follow
-from yieldstar_cli.cli.links import DECISION
 from yieldstar_cli.cli.render import document, safe, values
-from yieldstar_cli.cli.steering_words import resume_line
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.cli.verdict import judge
 from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.errors import (
     ExecutionCancelled,
@@ -24,7 +19,9 @@ from yieldstar_cli.errors import (
     UsageError,
     WaitTimeout,
 )
+from yieldstar_cli.failures_view import view_error
 from yieldstar_cli.model import CancelledOutcome, Completed, Entry, ExecutionRecord, Failed
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.storage.contract import Storage
 
 
@@ -62,6 +59,7 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
     """The lines for a terminal."""
     from yieldstar_cli.cli.render.history import history_lines
     from yieldstar_cli.cli.render.record import record_lines
+    from yieldstar_cli.cli.verdict import judge
 
     look, times = call.look, call.times
     if wish.tree:
@@ -84,6 +82,8 @@ def picture(call: Call, storage: Storage, facts: Facts, wish: Wish) -> list[str]
 
 
 def _next(facts: Facts) -> list[str]:
+    from yieldstar_cli.cli.steering_words import resume_line
+
     name = typed(facts.record.execution_id)
     record = facts.record
     if facts.earlier is not None:
@@ -177,7 +177,7 @@ def _outcome_field(record: ExecutionRecord) -> str:
         case Completed(result):
             return f"result\t{document.dumps(document.raw(result))}"
         case Failed(error):
-            view = failures.view_error(error)
+            view = view_error(error)
             return _fields_line("error", view.name, view.message)
         case CancelledOutcome(reason):
             return _fields_line("reason", reason or "")
@@ -219,7 +219,7 @@ def print_result(call: Call, record: ExecutionRecord, *, reveal: bool) -> int:
             print_value(call, result, reveal=reveal)
             return exits.DONE
         case Failed(error):
-            view = failures.view_error(error)
+            view = view_error(error)
             raise ExecutionFailed(name, view.name, view.message)
         case CancelledOutcome(reason):
             raise ExecutionCancelled(
@@ -266,7 +266,7 @@ def print_step(call: Call, facts: Facts, step: int, *, reveal: bool) -> None:
     if entry.ok:
         print_value(call, entry.value, reveal=reveal)
         return
-    view = failures.view_error(entry.value)
+    view = view_error(entry.value)
     call.print_lines(safe.visible_lines(view.traceback or f"{view.name}: {view.message}"))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits, identify
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import crew
@@ -16,6 +15,7 @@ from yieldstar_cli.cli.render.times import Times, rough
 from yieldstar_cli.cli.steering_words import resume_line, scope_words
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import CommitUnknown, ExecutionNotFound, ExecutionTerminal, UsageError
+from yieldstar_cli.failures_view import view_error
 from yieldstar_cli.model import CancelledOutcome, ExecutionRecord, Failed, Paused
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
@@ -44,7 +44,7 @@ def _how_it_ended(record: ExecutionRecord, times: Times) -> str:
     ago = f"{rough(times.now_ms - record.updated_at)} ago"
     match record.outcome:
         case Failed(error):
-            return f"It failed {ago} with {failures.view_error(error).name}."
+            return f"It failed {ago} with {view_error(error).name}."
         case CancelledOutcome(reason):
             return f"It was cancelled {ago}{f': {reason}' if reason else ''}."
         case _:

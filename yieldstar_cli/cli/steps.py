@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from yieldstar_cli.cli.effect_words import step_note
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.model import Attempt, Entry, Kind, Reading, Wait
+from yieldstar_cli.nouns import dataclass, replace
 
 #: Kinds whose time is work; that of the others is waiting.
 _WORK = (Kind.STEP, Kind.POLL, Kind.DEFER, Kind.EFFECT)

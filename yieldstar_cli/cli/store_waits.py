@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
-from yieldstar_cli.cli.store_words import line
-from yieldstar_cli.cli.typed import typed, word
+from yieldstar_cli.cli.typed import line, typed, word
 from yieldstar_cli.digests import KIND, NOTHING, digest_at
 from yieldstar_cli.model import Kind, Path, Reading, StoreRecord
+from yieldstar_cli.nouns import dataclass
 
 #: A state is shown in so many columns, and so many of the places that were read.
 _STATE = 60

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from yieldstar_cli.cli.identify import AmbiguousId
-from yieldstar_cli.cli.typed import typed, word
+from yieldstar_cli.cli.typed import line, word
 from yieldstar_cli.cli.words import nearest
 from yieldstar_cli.errors import UnknownStore, UsageError
 from yieldstar_cli.model import StoreRecord
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -86,12 +86,6 @@ def read_fields(action: str, words: Sequence[str] | None, literal: str | None) -
         if literal is not None:
             raise UsageError("give ID or --id=ID, not both")
     return Meant(name, store_id, rest)
-
-
-def line(action: str, name: str, store_id: str) -> str:
-    """The `ys store` line for a store, as it can be typed."""
-    shown = f"--id={store_id}" if "=" in store_id else store_id
-    return f"ys store {action} {word(name)} {typed(shown) if shown is store_id else word(shown)}"
 
 
 # --- finding -------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.given import read_json, read_pairs
 from yieldstar_cli.cli.opened import trust_of
 from yieldstar_cli.cli.steering import told_if_unknown
-from yieldstar_cli.cli.store_words import Meant, chosen_id, find_store, line, unknown_store
+from yieldstar_cli.cli.store_words import Meant, chosen_id, find_store, unknown_store
+from yieldstar_cli.cli.typed import line
 from yieldstar_cli.errors import ExecutionAdmissionError, InvalidStore, StoreConflict
 from yieldstar_cli.model import StoreRecord
 from yieldstar_cli.project import Project
@@ -88,7 +89,7 @@ def delete_store(
     project: Project, storage: Storage, record: StoreRecord, *, if_version: int | None
 ) -> bool:
     """Delete a store; whether it was still there. Raises StoreConflict."""
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     with _told(record.name, record.store_id, "it was deleted"):
         deleted = storage.stores.delete(record.name, record.store_id, version=if_version)
@@ -106,7 +107,7 @@ def _put(
     instance: str | None = None,
     version: int | None = None,
 ) -> StoreRecord:
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     with _told(name, store_id, "the state was written"):
         record = storage.stores.put(name, store_id, state, instance=instance, version=version)

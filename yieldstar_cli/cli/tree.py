@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from yieldstar_cli.cli.brief import Brief
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.storage.contract import Storage
 
 #: Levels below the execution asked about, unless `--depth` says otherwise.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli import exits
-from yieldstar_cli.cli.arguments import Workflows, call_of, read_moment, read_span
 from yieldstar_cli.cli.call import Call
+from yieldstar_cli.cli.spoken import call_of, read_moment, read_span
 from yieldstar_cli.cli.triggering import (
     Admitted,
     Asked,
@@ -21,6 +19,12 @@ from yieldstar_cli.cli.triggering import (
 from yieldstar_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    # Annotations that typer alone evaluates (`app.build`).
+    from typing import Annotated
+
+    import typer
+
+    from yieldstar_cli.cli.arguments import Workflows
     from yieldstar_cli.project import Project
     from yieldstar_cli.storage.contract import Storage
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.cli import documents
@@ -15,10 +14,14 @@ from yieldstar_cli.cli.render import document, safe, values
 from yieldstar_cli.cli.steering import hint_paused, hint_worker
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import CommitUnknown, ExecutionIdConflict, UnserializableValue
+from yieldstar_cli.json_text import Json
 from yieldstar_cli.model import ExecutionRecord
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.project import Project
 
 if TYPE_CHECKING:
+    from yieldstar_cli.checking import Target
+    from yieldstar_cli.params_plain import Pair
     from yieldstar_cli.storage.contract import Storage
 
 
@@ -56,8 +59,7 @@ class Admitted:
 def admit(call: Call, project: Project, storage: Storage, asked: Asked) -> Admitted:
     """Admit the execution, or give the one that `--if-exists` accepts in its place."""
     ready = _checked(call, project, storage, asked)
-    from yieldstar_cli.codec import Json
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     try:
         record = storage.executions.admit(
@@ -100,7 +102,7 @@ def plan(call: Call, project: Project, asked: Asked) -> Plan:
 
 
 def _checked(call: Call, project: Project, storage: Storage | None, asked: Asked) -> Plan:
-    from yieldstar_cli import checking, codec, params
+    from yieldstar_cli import checking
 
     limit = project.settings.max_value
     base = read_object(asked.whole, limit)
@@ -109,12 +111,24 @@ def _checked(call: Call, project: Project, storage: Storage | None, asked: Asked
     target = checking.by_name(storage, project, asked.workflow_id, trust=trust_of(call))
     if not target.checked:
         call.say("No workflow directory is in reach: name and params are not checked.")
+    plain = target.plain_text(pairs, limit) if base is None else None
+    fitted = _fitted(target, pairs, base, limit) if plain is None else plain
+    return Plan(asked, target.version, fitted, _context(carried) if carried else {})
+
+
+def _fitted(target: Target, pairs: list[Pair], base: object, limit: int) -> str:
+    from yieldstar_cli import params
+
     value = params.coerce(target.params_type(), pairs, base)
     fitted = target.fit(value, limit=limit)
-    if not isinstance(fitted, codec.Json):
-        fitted = _encoded(fitted, limit)
-    context = params.coerce(None, carried, place="context", option="--context")
-    return Plan(asked, target.version, fitted, context)
+    return fitted if isinstance(fitted, Json) else _encoded(fitted, limit)
+
+
+def _context(carried: list[Pair]) -> dict[str, Any]:
+    from yieldstar_cli import params
+
+    found: dict[str, Any] = params.coerce(None, carried, place="context", option="--context")
+    return found
 
 
 def _encoded(value: object, limit: int) -> str:

@@ -15,3 +15,9 @@ def typed(execution_id: str) -> str:
 def word(text: str) -> str:
     """Any other word of a `ys` line, quoted where needed."""
     return shlex.quote(text)
+
+
+def line(action: str, name: str, store_id: str) -> str:
+    """The `ys store` line for a store, as it can be typed."""
+    shown = f"--id={store_id}" if "=" in store_id else store_id
+    return f"ys store {action} {word(name)} {typed(shown) if shown is store_id else word(shown)}"

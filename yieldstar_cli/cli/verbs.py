@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from yieldstar_cli.nouns import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ VERBS = (
     Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
     Verb("store", STEER, "Look at stores, or write them and wake who waits on them."),
     Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
+    Verb("completion", LOOK_AFTER, "Print the script that lets your shell complete ys lines."),
     Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
 )
 

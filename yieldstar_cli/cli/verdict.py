@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from yieldstar_cli.cli import resting, steering_words, takers
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.links import Link, links_of
@@ -11,8 +9,9 @@ from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.times import Times, rough, took
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.failures import summarize
+from yieldstar_cli.failures_view import summarize
 from yieldstar_cli.model import CancelledOutcome, Completed, ExecutionRecord, Failed
+from yieldstar_cli.nouns import dataclass, field
 
 _WAITING = "Waiting "
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.cli import exits, identify
-from yieldstar_cli.cli.arguments import ExecutionIds, LiteralIds, call_of, read_span
 from yieldstar_cli.cli.opened import open_reading, project_of
+from yieldstar_cli.cli.spoken import call_of, read_span
 from yieldstar_cli.cli.waiting import Wanted, wait
 from yieldstar_cli.errors import UsageError
 from yieldstar_cli.model import Status
+
+if TYPE_CHECKING:
+    # Annotations that typer alone evaluates (`app.build`).
+    from typing import Annotated
+
+    import typer
+
+    from yieldstar_cli.cli.arguments import ExecutionIds, LiteralIds
+
 
 EXAMPLES = ("ys wait order-42 --timeout 1h", "ys list -q charge-order | ys wait - --any")
 EXITS = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli import documents, exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.following import follow
@@ -15,6 +13,7 @@ from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.cli.showing import print_value
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionFailed, WaitTimeout
+from yieldstar_cli.failures_view import summarize, view_error
 from yieldstar_cli.model import (
     CancelledOutcome,
     Completed,
@@ -22,6 +21,7 @@ from yieldstar_cli.model import (
     Failed,
     Status,
 )
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.project import Project
 from yieldstar_cli.storage.contract import Storage
 
@@ -120,7 +120,7 @@ def _print_result(call: Call, record: ExecutionRecord, wanted: Wanted) -> None:
         case Completed(result):
             print_value(call, result, reveal=wanted.reveal)
         case Failed(error):
-            view = failures.view_error(error)
+            view = view_error(error)
             from yieldstar_cli.cli.edge import report_plainly
 
             report_plainly(call, ExecutionFailed(record.execution_id, view.name, view.message))
@@ -136,7 +136,7 @@ def _drawn(call: Call, record: ExecutionRecord) -> str:
         case Completed():
             return f"{line} in {span}"
         case Failed(error):
-            return f"{line} after {span}: {safe.visible(failures.summarize(error))}"
+            return f"{line} after {span}: {safe.visible(summarize(error))}"
         case CancelledOutcome(reason):
             return f"{line}: {safe.visible(reason)}" if reason else line
         case None:
@@ -149,7 +149,7 @@ def _piped(record: ExecutionRecord) -> str:
         case Completed(result):
             value = document.dumps(document.raw(result))
         case Failed(error):
-            value = safe.visible(failures.summarize(error))
+            value = safe.visible(summarize(error))
         case CancelledOutcome(reason):
             value = safe.visible(reason or "")
         case None:

@@ -32,7 +32,7 @@ def command(
     It ends a hold and lets a poisoned execution be tried again. It fires no timer early: what
     still waits goes on waiting. Prints requested, or ignored for one that has ended.
     """
-    from yieldstar_cli.runtime import ring_workers
+    from yieldstar_cli.runtime_open import ring_workers
 
     call = call_of(context)
     wake_at = read_moment("--at", at, call.clock.now_ms())

@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from yieldstar_cli import clock
-from yieldstar_cli.engine.definition import NAME, Definition
+from yieldstar_cli.engine.definition import Definition
 from yieldstar_cli.engine.naming import check_tag
 from yieldstar_cli.engine.retry import RetryPolicy, Span
 from yieldstar_cli.engine.signature import check_steps, params_of, result_of
+from yieldstar_cli.engine.sources import NAME
 from yieldstar_cli.errors import InvalidWorkflow
 
 if TYPE_CHECKING:

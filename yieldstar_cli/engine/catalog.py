@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yieldstar_cli.engine import modules
+from yieldstar_cli.engine import sources
 from yieldstar_cli.failures_text import storable
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
+from yieldstar_cli.nouns import dataclass
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.definition import Definition
@@ -31,9 +31,9 @@ def to_module_infos(registry: Registry) -> list[ModuleInfo]:
     # The state in which a file was read, not the one it has now: what changed since is stale.
     seen = registry.states()
     infos = []
-    for found in modules.source_files(registry.directory):
+    for found in sources.source_files(registry.directory):
         path = str(found)
-        state = seen.get(path, modules.state_of(found))
+        state = seen.get(path, sources.state_of(found))
         if state is None or (path not in seen and not found.name.startswith("_")):
             continue
         loaded = path in registry.files

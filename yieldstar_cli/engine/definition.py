@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,6 @@ from yieldstar_cli.engine.retry import RetryPolicy, Span
 
 if TYPE_CHECKING:
     from yieldstar_cli.engine.functions import Closures
-
-#: What a workflow may be called (spec R1).
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-from yieldstar_cli.engine import authoring, modules
+from yieldstar_cli.engine import authoring, modules, sources
 from yieldstar_cli.engine.definition import Definition, latest
 from yieldstar_cli.engine.load_errors import LoadError, load_error, sentence
 from yieldstar_cli.errors import UsageError
@@ -30,7 +30,7 @@ class _Loaded:
 
     path: Path
     #: The state in which each file was read: its own, and those that it imports.
-    states: tuple[tuple[Path, modules.State], ...]
+    states: tuple[tuple[Path, sources.State], ...]
     definitions: tuple[Definition, ...] = ()
     error: LoadError | None = None
     #: Errors of single workflows in it.
@@ -39,7 +39,7 @@ class _Loaded:
     module: ModuleType | None = None
 
     def changed(self) -> bool:
-        return any(modules.state_of(path) != state for path, state in self.states)
+        return any(sources.state_of(path) != state for path, state in self.states)
 
 
 class Registry:
@@ -88,9 +88,9 @@ class Registry:
         found = ((path, self._files[path].module) for path in sorted(self._files))
         return [(path, module) for path, module in found if module is not None]
 
-    def states(self) -> dict[str, modules.State | None]:
+    def states(self) -> dict[str, sources.State | None]:
         """The state in which each file was read; None if not all saw the same."""
-        seen: dict[str, modules.State | None] = {}
+        seen: dict[str, sources.State | None] = {}
         for loaded in self._files.values():
             for path, state in loaded.states:
                 seen[str(path)] = state if seen.get(str(path), state) == state else None
@@ -111,7 +111,7 @@ class Registry:
 
     def load(self, only: Collection[Path] | None = None) -> None:
         """Execute the directory's modules, or those of `only`, and take up what they register."""
-        present = modules.workflow_files(self.directory)
+        present = sources.workflow_files(self.directory)
         chosen = [path for path in present if only is None or path in only]
         loading = modules.Loading(self.directory, self._trust.check)
         loading.prepare(None if only is None else chosen)
@@ -131,7 +131,7 @@ class Registry:
         """
         watched = {Path(file) for file in holding}
         try:
-            present = modules.workflow_files(self.directory)
+            present = sources.workflow_files(self.directory)
         except UsageError:
             return set()  # the directory is gone for now; what is loaded goes on
         changed = {
@@ -154,7 +154,7 @@ class Registry:
 
     def _load_file(self, loading: modules.Loading, path: Path) -> _Loaded:
         on = (path, *modules.local_imports(path, self.directory))
-        states = tuple((p, modules.state_of(p)) for p in on)
+        states = tuple((p, sources.state_of(p)) for p in on)
         before = self._files.get(path)
         kept = before.definitions if before is not None else ()
         reason = modules.shadowed(path.stem)

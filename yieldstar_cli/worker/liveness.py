@@ -19,11 +19,11 @@ import fcntl
 import os
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 from yieldstar_cli.clock import SystemClock, monotonic_ms
 from yieldstar_cli.errors import StorageError
 from yieldstar_cli.model import WorkerRow
+from yieldstar_cli.nouns import dataclass, field
 from yieldstar_cli.worker.private_file import open_private
 
 #: More workers than this on one file is a mistake somewhere.

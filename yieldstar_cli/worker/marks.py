@@ -12,8 +12,8 @@ import contextlib
 import mmap
 import os
 import struct
-from dataclasses import dataclass
 
+from yieldstar_cli.nouns import dataclass
 from yieldstar_cli.worker.private_file import file_error, open_private
 
 RECORD_BYTES = 128

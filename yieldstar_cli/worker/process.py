@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from yieldstar_cli import clock as clocks
 from yieldstar_cli.errors import CommitUnknown, StorageError
-from yieldstar_cli.runtime import open_storage
+from yieldstar_cli.runtime_open import open_storage
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.storage.sqlite.writer import GroupWriter
 from yieldstar_cli.trust import Trust

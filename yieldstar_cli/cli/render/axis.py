@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from yieldstar_cli.nouns import dataclass
 
 _LONGEST_WAIT = 12
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.terminal import Look
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import name_of
+from yieldstar_cli.failures_view import summarize
 from yieldstar_cli.model import Entry
 
 _NAME = 20
@@ -36,5 +36,5 @@ def history_lines(facts: Facts, *, reveal: bool, look: Look, times: Times) -> li
 
 def _value(entry: Entry, room: int, reveal: bool, look: Look) -> str:
     if not entry.ok:
-        return look.clip(safe.visible(failures.summarize(entry.value)), max(1, room))
+        return look.clip(safe.visible(summarize(entry.value)), max(1, room))
     return values.pairs(entry.value, max(1, room), reveal=reveal, ellipsis=look.g("…"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.effect_words import disagreements, effect_name, report_words
 from yieldstar_cli.cli.facts import Facts
 from yieldstar_cli.cli.render import safe, values
@@ -12,6 +11,7 @@ from yieldstar_cli.cli.render.times import Times, took
 from yieldstar_cli.cli.steps import operations
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.cli.verdict import Verdict
+from yieldstar_cli.failures_view import summarize, view_error
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed
 
 _KEY = 12
@@ -196,9 +196,9 @@ def _outcome_lines(facts: Facts, reveal: bool, look: Look) -> list[str]:
 
 def error_lines(json_text: str, look: Look) -> list[str]:
     """The error of a failed execution: message, place, the line of the author's code."""
-    view = failures.view_error(json_text)
+    view = view_error(json_text)
     room = look.width - 1 - 2 - _KEY
-    message = safe.visible(failures.summarize(json_text))
+    message = safe.visible(summarize(json_text))
     lines = safe.wrap(message, look.width - 1, _line("", ""), first=_line("error", ""))
     lines = [look.clip(line, look.width - 1) for line in lines]
     if len(lines) > _MOST_LINES:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 # Shown by their short names, as Python writes them.
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Letters by category that draw nothing, so that two IDs could look alike.
@@ -24,6 +22,8 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
+    import unicodedata
+
     pieces = []
     marks = 0
     for char in text:
@@ -69,6 +69,8 @@ def cells(text: str) -> int:
 
 
 def _cells_of(char: str) -> int:
+    import unicodedata
+
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import groupby
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.axis import Axis, Span
 from yieldstar_cli.cli.render.terminal import STATE_GLYPHS, Look, style_of
 from yieldstar_cli.cli.render.times import short, took
 from yieldstar_cli.cli.steps import Operation
+from yieldstar_cli.failures_view import summarize, view_error
 from yieldstar_cli.model import Kind
+from yieldstar_cli.nouns import dataclass, replace
 
 _NAME = 20
 _TOOK = 8
@@ -156,10 +156,10 @@ def _error_words(operation: Operation) -> list[Words]:
         text = errors[-1] if errors else None
     if text is None:
         return []
-    view = failures.view_error(text)
+    view = view_error(text)
     place = f"{view.where.file.rsplit('/', 1)[-1]}:{view.where.line}" if view.where else ""
     where = f"{place} in {view.where.function}" if view.where else ""
-    return [Words(failures.summarize(text), where)]
+    return [Words(summarize(text), where)]
 
 
 # --- drawing ---------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.brief import wait_words
 from yieldstar_cli.cli.facts import Crew, expired_at
 from yieldstar_cli.cli.render import safe, values
 from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look, style_of
 from yieldstar_cli.cli.render.times import Times, rough, took
+from yieldstar_cli.failures_view import view_error
 from yieldstar_cli.model import Completed, ExecutionRecord, Failed, Status, Wait
 
 #: A column is not made narrower than this.
@@ -112,7 +112,7 @@ def _detail(
 ) -> str:
     match record.outcome:
         case Failed(error):
-            return safe.visible(failures.view_error(error).name)
+            return safe.visible(view_error(error).name)
         case Completed():
             return f"took {took(record.updated_at - record.admitted_at)}"
         case None:

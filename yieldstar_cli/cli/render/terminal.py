@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 from yieldstar_cli.cli.render import safe
+from yieldstar_cli.nouns import dataclass
 
 # Our glyphs and what stands for them where only ASCII can be shown. Single-width, all of them.
 _ASCII = {

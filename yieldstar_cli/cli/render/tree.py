@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.render.terminal import STATUS_GLYPHS, Look, style_of
 from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.cli.tree import Group, Node
+from yieldstar_cli.failures_view import summarize, view_error
 from yieldstar_cli.model import CancelledOutcome, Completed, Failed
 
 #: What a line tells stands here at the latest; names that reach further push it.
@@ -81,7 +81,7 @@ def _group_words(group: Group, look: Look) -> str:
         names: dict[str, int] = {}
         for record in group.looked_at:
             if isinstance(record.outcome, Failed):
-                name = failures.view_error(record.outcome.error).name
+                name = view_error(record.outcome.error).name
                 names[name] = names.get(name, 0) + 1
         common = sorted(names.items(), key=lambda pair: -pair[1])[:3]
         return safe.visible(", ".join(f"{count:,} {look.g('×')} {name}" for name, count in common))
@@ -102,9 +102,9 @@ def _words(node: Node) -> str:
         case Completed():
             return took(record.updated_at - record.admitted_at)
         case Failed(error):
-            where = failures.view_error(error).where
+            where = view_error(error).where
             place = "" if where is None else f"   {where.file.rsplit('/', 1)[-1]}:{where.line}"
-            return f"{failures.summarize(error)}{place}"
+            return f"{summarize(error)}{place}"
         case CancelledOutcome(reason):
             return reason or "cancelled"
         case None:

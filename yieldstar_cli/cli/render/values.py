@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 from yieldstar_cli.cli.render import safe
@@ -82,6 +81,8 @@ def _untagged(value: list[Any]) -> Any:
     if tag == "int" and isinstance(text, str) and len(text) < 1000:
         return int(text, 16)
     if tag == "timedelta" and all(isinstance(part, int) for part in value[2:5]):
+        from datetime import timedelta
+
         return str(timedelta(*value[2:5]))
     return text
 

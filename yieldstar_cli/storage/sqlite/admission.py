@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from yieldstar_cli import codec
 from yieldstar_cli.clock import moment_ms
 from yieldstar_cli.errors import InvalidExecutionEvent, UnserializableValue
+from yieldstar_cli.json_text import Json
 
 WORKFLOW_ID = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}")
 LONGEST_ID_BYTES = 255
@@ -67,9 +67,9 @@ def encoded_params(params: object, limit: int) -> str:
 
 def encoded_context(context: object, limit: int) -> str:
     """`context` as the text that is stored. Raises InvalidExecutionEvent. Source: spec E4."""
-    if context is None:
+    if context is None or (type(context) is dict and not context):
         return "{}"
-    if isinstance(context, codec.Json):
+    if isinstance(context, Json):
         return _encoded(context, "context", limit)
     if not isinstance(context, Mapping):
         raise _invalid("context", f"must map names to values, not be {type(context).__name__}")
@@ -80,8 +80,10 @@ def encoded_context(context: object, limit: int) -> str:
 
 
 def _encoded(value: object, place: str, limit: int) -> str:
-    if isinstance(value, codec.Json):
+    if isinstance(value, Json):
         return _ready(value, place, limit)
+    from yieldstar_cli import codec
+
     try:
         return codec.encode(value, place=place, limit=limit)
     except UnserializableValue as error:

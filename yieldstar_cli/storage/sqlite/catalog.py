@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-
-import msgspec
+from typing import Any
 
 from yieldstar_cli.model import ModuleInfo, WorkflowInfo
 from yieldstar_cli.storage.sqlite.database import Database
@@ -20,6 +20,11 @@ PUT = """
 INSERT INTO modules (directory, path, mtime_ns, size, error, workflows)
 VALUES (:directory, :path, :mtime_ns, :size, :error, :workflows)
 """
+#: What is kept of a workflow, by the names of `WorkflowInfo`.
+_KEPT = (
+    *("workflow_id", "version", "file", "line", "doc", "params_description"),
+    *("params_schema", "result_schema", "retry", "tags"),
+)
 
 
 class SqliteCatalog:
@@ -36,7 +41,7 @@ class SqliteCatalog:
                 mtime_ns=mtime_ns,
                 size=size,
                 error=error,
-                workflows=msgspec.json.decode(workflows, type=tuple[WorkflowInfo, ...]),
+                workflows=tuple(map(_workflow, json.loads(workflows))),
             )
             for path, mtime_ns, size, error, workflows in self._db.rows(
                 MODULES, {"directory": directory}
@@ -56,6 +61,15 @@ class SqliteCatalog:
                         "mtime_ns": module.mtime_ns,
                         "size": module.size,
                         "error": module.error,
-                        "workflows": msgspec.json.encode(module.workflows).decode(),
+                        "workflows": json.dumps([*map(_told, module.workflows)]),
                     },
                 )
+
+
+def _told(info: WorkflowInfo) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in _KEPT}
+
+
+def _workflow(told: dict[str, Any]) -> WorkflowInfo:
+    known = {name: told[name] for name in _KEPT if name in told}
+    return WorkflowInfo(**{**known, "tags": tuple(told.get("tags", ()))})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import EffectRecord, EffectReport, Hold, HoldEffect, SettleEffect
+from yieldstar_cli.nouns import replace
 from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database, Row, joined
 from yieldstar_cli.storage.sqlite.waits import Waits

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.clock import Clock, moment_ms
 from yieldstar_cli.errors import (
@@ -23,11 +23,13 @@ from yieldstar_cli.model import (
     WakeAnswer,
 )
 from yieldstar_cli.storage.sqlite import admission, records
-from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database
-from yieldstar_cli.storage.sqlite.endings import Endings
-from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
-from yieldstar_cli.storage.sqlite.releases import Releases
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.sqlite.claims import Claims
+    from yieldstar_cli.storage.sqlite.endings import Endings
+    from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+    from yieldstar_cli.storage.sqlite.releases import Releases
 
 # One row is both the record and its first wake: they cannot come apart (E1).
 ADMIT = """
@@ -81,9 +83,9 @@ class SqliteExecutions:
     def __init__(
         self,
         db: Database,
-        claims: Claims,
-        endings: Endings,
-        releases: Releases,
+        claims: Callable[[], Claims],
+        endings: Callable[[], Endings],
+        releases: Callable[[], Releases],
         inbox: SqliteInbox,
         *,
         clock: Clock,
@@ -196,7 +198,7 @@ class SqliteExecutions:
     ) -> list[Delivery]:
         """See `contract.Executions.claim_due`."""
         with self._db.writing():
-            rows = self._claims.take(
+            rows = self._claims().take(
                 now,
                 worker=worker or 0,
                 limit=limit,
@@ -208,7 +210,7 @@ class SqliteExecutions:
     def acknowledge(self, delivery: Delivery, outcome: Outcome) -> Outcome:
         """See `contract.Executions.acknowledge`."""
         with self._db.writing():
-            recorded = self._endings.end(delivery, Round(outcome=outcome), must_end=True)
+            recorded = self._endings().end(delivery, Round(outcome=outcome), must_end=True)
         assert recorded.outcome is not None, "a round that must end answers an outcome"
         return recorded.outcome
 
@@ -224,7 +226,7 @@ class SqliteExecutions:
     ) -> None:
         """See `contract.Executions.release`."""
         with self._db.writing():
-            self._releases.release(
+            self._releases().release(
                 delivery, how=how, problem=problem, held_until=held_until, held=held, module=module
             )
 

@@ -6,10 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from yieldstar_cli.codec import roomy
-from yieldstar_cli.digests import digest_at
 from yieldstar_cli.model import Path, Reading
 
 
@@ -25,6 +21,15 @@ def told(text: str | None) -> tuple[Reading, ...] | None:
         return tuple(Reading(tuple(path), digest) for path, digest in pairs)
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def parse(text: str | None) -> Any:
+    """The plain JSON values of a state. Raises ValueError, RecursionError."""
+    import msgspec
+
+    from yieldstar_cli.codec import roomy
+
+    return roomy(msgspec.json.decode, text)
 
 
 class State:
@@ -54,8 +59,10 @@ class State:
     def _digest(self, path: Path) -> str:
         found = self._digests.get(path)
         if found is None:
+            from yieldstar_cli.digests import digest_at
+
             if not self._parsed:
-                self._value = roomy(msgspec.json.decode, self._text)
+                self._value = parse(self._text)
                 self._parsed = True
             found = self._digests[path] = digest_at(self._value, path)
         return found

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import ExecutionNotFound, InvalidExecutionEvent
 from yieldstar_cli.model import CancelAnswer, PauseAnswer, Paused, Status
 from yieldstar_cli.storage.sqlite import admission
-from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.texts import plain
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.sqlite.consequences import Consequences
 
 # An open delivery is to look: its running steps end, and it suspends (E14).
 PAUSE = """
@@ -42,7 +46,9 @@ PAUSES = "SELECT workflow_id, by, at, reason FROM pauses ORDER BY workflow_id"
 class SqliteSteering:
     """Steering on SQLite; `contract.Steering` says what each method means."""
 
-    def __init__(self, db: Database, consequences: Consequences, *, clock: Clock) -> None:
+    def __init__(
+        self, db: Database, consequences: Callable[[], Consequences], *, clock: Clock
+    ) -> None:
         self._db = db
         self._consequences = consequences
         self._clock = clock
@@ -55,7 +61,7 @@ class SqliteSteering:
         with self._db.writing():
             number = self._number(execution_id)
             moment = self._clock.now_ms()
-            return self._consequences.cancel(number, told, moment, at_once=now)
+            return self._consequences().cancel(number, told, moment, at_once=now)
 
     def pause(
         self,
@@ -107,7 +113,7 @@ class SqliteSteering:
 
     def _number(self, execution_id: str) -> int:
         try:
-            number = self._consequences.find(admission.checked_id(execution_id))
+            number = self._consequences().find(admission.checked_id(execution_id))
         except InvalidExecutionEvent:
             number = None
         if number is None:

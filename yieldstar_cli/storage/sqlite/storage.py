@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.clock import Clock, SystemClock
-from yieldstar_cli.codec import MAX_VALUE
 from yieldstar_cli.errors import CommitUnknown, StorageError
 from yieldstar_cli.ids import Chance, SystemChance
-from yieldstar_cli.storage.sqlite.actions import Actions
-from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
-from yieldstar_cli.storage.sqlite.claims import Claims
+from yieldstar_cli.json_text import MAX_VALUE
 from yieldstar_cli.storage.sqlite.connection import BUSY_TIMEOUT_MS, Durability, open_connection
-from yieldstar_cli.storage.sqlite.consequences import Consequences
 from yieldstar_cli.storage.sqlite.database import Database
-from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
-from yieldstar_cli.storage.sqlite.effects import SqliteEffects
-from yieldstar_cli.storage.sqlite.endings import Endings
-from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
-from yieldstar_cli.storage.sqlite.family import SqliteFamily
-from yieldstar_cli.storage.sqlite.history import History
-from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
-from yieldstar_cli.storage.sqlite.looks import Looks
-from yieldstar_cli.storage.sqlite.lost import LostDeliveries
-from yieldstar_cli.storage.sqlite.reader import SqliteReader
-from yieldstar_cli.storage.sqlite.releases import Releases
-from yieldstar_cli.storage.sqlite.steering import SqliteSteering
-from yieldstar_cli.storage.sqlite.stores import SqliteStores
-from yieldstar_cli.storage.sqlite.together import Together
-from yieldstar_cli.storage.sqlite.waits import Waits
-from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.sqlite.actions import Actions
+    from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
+    from yieldstar_cli.storage.sqlite.claims import Claims
+    from yieldstar_cli.storage.sqlite.consequences import Consequences
+    from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+    from yieldstar_cli.storage.sqlite.effects import SqliteEffects
+    from yieldstar_cli.storage.sqlite.endings import Endings
+    from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+    from yieldstar_cli.storage.sqlite.family import SqliteFamily
+    from yieldstar_cli.storage.sqlite.history import History
+    from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+    from yieldstar_cli.storage.sqlite.looks import Looks
+    from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+    from yieldstar_cli.storage.sqlite.reader import SqliteReader
+    from yieldstar_cli.storage.sqlite.releases import Releases
+    from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+    from yieldstar_cli.storage.sqlite.stores import SqliteStores
+    from yieldstar_cli.storage.sqlite.together import Together
+    from yieldstar_cli.storage.sqlite.waits import Waits
+    from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
 #: RFC 001's redelivery timeout: the lease of a claim made without a worker.
 REDELIVERY_MS = 30_000
@@ -42,8 +45,32 @@ CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 class SqliteStorage:
     """`contract.Storage` on one SQLite file, over one connection.
 
-    For one thread at a time, in the process that made it. Raises the StorageError family.
+    For one thread at a time, in the process that made it. Raises the StorageError family. A room
+    is made, and its module loaded, when it is first asked for: a short command needs two or three.
     """
+
+    # The rooms of the contract; each is made by the method of its name.
+    executions: SqliteExecutions
+    deliveries: SqliteDeliveries
+    reader: SqliteReader
+    steering: SqliteSteering
+    family: SqliteFamily
+    inbox: SqliteInbox
+    stores: SqliteStores
+    effects: SqliteEffects
+    workers: SqliteWorkers
+    catalog: SqliteCatalog
+    # What they are made of.
+    _history: History
+    _waits: Waits
+    _lost: LostDeliveries
+    _claims: Claims
+    _releases: Releases
+    _consequences: Consequences
+    _looks: Looks
+    _together: Together
+    _actions: Actions
+    _endings: Endings
 
     def __init__(
         self,
@@ -58,62 +85,186 @@ class SqliteStorage:
         max_value: int = MAX_VALUE,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
-        clock, chance = clock or SystemClock(), chance or SystemChance()
+        self._clock, self._chance = clock or SystemClock(), chance or SystemChance()
+        self._redelivery_ms = redelivery_ms
+        self.max_value = max_value
         self.db: Database = open_connection(
             path,
             create=create,
             readonly=readonly,
             durability=durability,
             busy_timeout_ms=busy_timeout_ms,
-            clock=clock,
-            chance=chance,
+            clock=self._clock,
+            chance=self._chance,
         )
-        self.max_value = max_value
-        history, lost, waits = History(self.db), LostDeliveries(self.db), Waits(self.db)
-        claims = Claims(self.db, lost, redelivery_ms=redelivery_ms)
-        releases = Releases(self.db, lost, clock=clock)
-        consequences = Consequences(self.db, waits, history, lost)
-        self.inbox = SqliteInbox(self.db, clock=clock, max_value=max_value)
-        self.stores = SqliteStores(
-            self.db, waits, consequences, clock=clock, chance=chance, max_value=max_value
-        )
-        self.effects = SqliteEffects(self.db, waits, consequences, clock=clock)
-        lost.then = self.effects.free
-        looks = Looks(self.db, waits, self.inbox, self.stores)
-        actions = Actions(
-            self.db, consequences, self.inbox, self.stores, self.effects, chance=chance
-        )
-        endings = Endings(
-            self.db, history, waits, actions, consequences, self.inbox, looks, clock=clock
-        )
-        self.executions = SqliteExecutions(
+
+    if not TYPE_CHECKING:  # else every name would seem to exist
+
+        def __getattr__(self, name: str) -> object:
+            """The room `name`, made now."""
+            make = getattr(type(self), f"_make_{name}", None)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no {name!r}")
+            room = make(self)
+            setattr(self, name, room)
+            return room
+
+    # --- the rooms of the contract -------------------------------------------------------------
+
+    def _make_executions(self) -> SqliteExecutions:
+        from yieldstar_cli.storage.sqlite.executions import SqliteExecutions
+
+        return SqliteExecutions(
             self.db,
-            claims,
-            endings,
-            releases,
+            lambda: self._claims,
+            lambda: self._endings,
+            lambda: self._releases,
             self.inbox,
-            clock=clock,
-            chance=chance,
-            redelivery_ms=redelivery_ms,
-            max_value=max_value,
+            clock=self._clock,
+            chance=self._chance,
+            redelivery_ms=self._redelivery_ms,
+            max_value=self.max_value,
         )
-        self.deliveries = SqliteDeliveries(
+
+    def _make_deliveries(self) -> SqliteDeliveries:
+        from yieldstar_cli.storage.sqlite.deliveries import SqliteDeliveries
+
+        return SqliteDeliveries(
             self.db,
-            claims,
-            endings,
-            releases,
-            history,
-            waits,
-            looks,
-            Together(self.db, history, waits, consequences, clock=clock),
+            self._claims,
+            self._endings,
+            self._releases,
+            self._history,
+            self._waits,
+            self._looks,
+            self._together,
         )
-        self.reader = SqliteReader(
-            self.db, history, lost, waits, clock=clock, redelivery_ms=redelivery_ms
+
+    def _make_reader(self) -> SqliteReader:
+        from yieldstar_cli.storage.sqlite.reader import SqliteReader
+
+        return SqliteReader(
+            self.db,
+            self._history,
+            self._lost,
+            self._waits,
+            clock=self._clock,
+            redelivery_ms=self._redelivery_ms,
         )
-        self.steering = SqliteSteering(self.db, consequences, clock=clock)
-        self.family = SqliteFamily(self.db, history, redelivery_ms=redelivery_ms)
-        self.workers = SqliteWorkers(self.db, claims, clock=clock)
-        self.catalog = SqliteCatalog(self.db)
+
+    def _make_steering(self) -> SqliteSteering:
+        from yieldstar_cli.storage.sqlite.steering import SqliteSteering
+
+        return SqliteSteering(self.db, lambda: self._consequences, clock=self._clock)
+
+    def _make_family(self) -> SqliteFamily:
+        from yieldstar_cli.storage.sqlite.family import SqliteFamily
+
+        return SqliteFamily(self.db, self._history, redelivery_ms=self._redelivery_ms)
+
+    def _make_inbox(self) -> SqliteInbox:
+        from yieldstar_cli.storage.sqlite.inbox import SqliteInbox
+
+        return SqliteInbox(self.db, clock=self._clock, max_value=self.max_value)
+
+    def _make_stores(self) -> SqliteStores:
+        from yieldstar_cli.storage.sqlite.stores import SqliteStores
+
+        return SqliteStores(
+            self.db,
+            self._waits,
+            self._consequences,
+            clock=self._clock,
+            chance=self._chance,
+            max_value=self.max_value,
+        )
+
+    def _make_effects(self) -> SqliteEffects:
+        from yieldstar_cli.storage.sqlite.effects import SqliteEffects
+
+        return SqliteEffects(self.db, self._waits, self._consequences, clock=self._clock)
+
+    def _make_workers(self) -> SqliteWorkers:
+        from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
+
+        return SqliteWorkers(self.db, lambda: self._claims, clock=self._clock)
+
+    def _make_catalog(self) -> SqliteCatalog:
+        from yieldstar_cli.storage.sqlite.catalog import SqliteCatalog
+
+        return SqliteCatalog(self.db)
+
+    # --- what they are made of -----------------------------------------------------------------
+
+    def _make__history(self) -> History:
+        from yieldstar_cli.storage.sqlite.history import History
+
+        return History(self.db)
+
+    def _make__waits(self) -> Waits:
+        from yieldstar_cli.storage.sqlite.waits import Waits
+
+        return Waits(self.db)
+
+    def _make__lost(self) -> LostDeliveries:
+        from yieldstar_cli.storage.sqlite.lost import LostDeliveries
+
+        lost = LostDeliveries(self.db)
+        lost.then = lambda number: self.effects.free(number)
+        return lost
+
+    def _make__claims(self) -> Claims:
+        from yieldstar_cli.storage.sqlite.claims import Claims
+
+        return Claims(self.db, self._lost, redelivery_ms=self._redelivery_ms)
+
+    def _make__releases(self) -> Releases:
+        from yieldstar_cli.storage.sqlite.releases import Releases
+
+        return Releases(self.db, self._lost, clock=self._clock)
+
+    def _make__consequences(self) -> Consequences:
+        from yieldstar_cli.storage.sqlite.consequences import Consequences
+
+        return Consequences(self.db, self._waits, self._history, self._lost)
+
+    def _make__together(self) -> Together:
+        from yieldstar_cli.storage.sqlite.together import Together
+
+        return Together(self.db, self._history, self._waits, self._consequences, clock=self._clock)
+
+    def _make__looks(self) -> Looks:
+        from yieldstar_cli.storage.sqlite.looks import Looks
+
+        return Looks(self.db, self._waits, self.inbox, self.stores)
+
+    def _make__actions(self) -> Actions:
+        from yieldstar_cli.storage.sqlite.actions import Actions
+
+        return Actions(
+            self.db,
+            self._consequences,
+            self.inbox,
+            self.stores,
+            self.effects,
+            chance=self._chance,
+        )
+
+    def _make__endings(self) -> Endings:
+        from yieldstar_cli.storage.sqlite.endings import Endings
+
+        return Endings(
+            self.db,
+            self._history,
+            self._waits,
+            self._actions,
+            self._consequences,
+            self.inbox,
+            self._looks,
+            clock=self._clock,
+        )
+
+    # --- the file as a whole -------------------------------------------------------------------
 
     @property
     def path(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from yieldstar_cli.model import Ended, Wait
+from yieldstar_cli.nouns import replace
 from yieldstar_cli.storage.sqlite import readings, records
 from yieldstar_cli.storage.sqlite.bulk import Bulk
 from yieldstar_cli.storage.sqlite.database import Database

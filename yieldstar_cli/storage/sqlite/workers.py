@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import WorkerRow
 from yieldstar_cli.storage.sqlite import records
-from yieldstar_cli.storage.sqlite.claims import Claims
 from yieldstar_cli.storage.sqlite.database import Database, Row, joined
 from yieldstar_cli.storage.sqlite.texts import plain
+
+if TYPE_CHECKING:
+    from yieldstar_cli.storage.sqlite.claims import Claims
 
 #: The pause after the second death in a row; each later one doubles it (E12).
 FIRST_PAUSE_MS = 1_000
@@ -92,7 +95,7 @@ def pause_ms(times: int) -> int:
 class SqliteWorkers:
     """Workers on SQLite; `contract.Workers` says what each method means."""
 
-    def __init__(self, db: Database, claims: Claims, *, clock: Clock) -> None:
+    def __init__(self, db: Database, claims: Callable[[], Claims], *, clock: Clock) -> None:
         self._db = db
         self._claims = claims
         self._clock = clock
@@ -166,7 +169,7 @@ class SqliteWorkers:
                 return 0
             claims = self._db.rows(CLAIMS_OF, {"worker": worker})
             for number, *_ in claims:
-                self._claims.give_up(number, "released", now)
+                self._claims().give_up(number, "released", now)
             return len(claims)
 
     def bury(self, worker: int, how: str, marked: Mapping[int, int], *, max_deaths: int) -> int:
@@ -179,7 +182,7 @@ class SqliteWorkers:
             recorded_how, alone = stopped
             claims = self._db.rows(CLAIMS_OF, {"worker": worker})
             for number, execution_id, progressed, deaths, problem in claims:
-                self._claims.give_up(number, recorded_how, now)
+                self._claims().give_up(number, recorded_how, now)
                 if recorded_how == "died" and number in marked and not progressed:
                     poisoned = bool(alone) and deaths + 1 >= max_deaths
                     self._count(number, execution_id, deaths + 1, problem, now, poisoned)
