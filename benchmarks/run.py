@@ -22,6 +22,7 @@ from reference import sync_us
 from scene import BenchmarkFailed
 from sizes import FULL, QUICK, TINY, Sizes
 from workloads import (
+    beside_peers,
     burst,
     fan_out,
     processes,
@@ -53,6 +54,7 @@ WORKLOADS: dict[str, tuple[str, Run]] = {
     "writes": (writes.TITLE, writes.run),
     "quiet": (quiet.TITLE, quiet.run),
     "startup": (startup.TITLE, startup.run),
+    "peers": (beside_peers.TITLE, beside_peers.run),
 }
 
 
@@ -63,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.quiet_s is not None:
         sizes = replace(sizes, quiet_s=asked.quiet_s)
     repeats = asked.repeats or (1 if asked.quick else 5)
-    chosen = asked.workloads or list(WORKLOADS)
+    chosen = asked.workloads or [
+        name for name in WORKLOADS if name != "peers" or beside_peers.installed()
+    ]
     about = machine(asked.dir)
     load = {"at the start": os.getloadavg()[0]}
     try:
