@@ -103,7 +103,7 @@ def _concurrency(figures: Sequence[Row]) -> Figure | None:
     _plain(axes, across=True, up=True)
     axes.set(xlabel="executions in flight", ylabel="durable steps a second")
     axes.set_title("Throughput against concurrency: executions in flight share commits", loc="left")
-    axes.legend(loc="best", frameon=False)
+    picture.legend(loc="outside lower center", ncols=2, frameon=False)
     return picture
 
 
@@ -121,7 +121,7 @@ def _history(figures: Sequence[Row]) -> Figure | None:
     left.set_title("Cost of a round as the history grows", loc="left")
     _spread(right, replays, GREEN, "by a worker that was just started")
     right.set_ylim(bottom=0)
-    right.set_xlim(left=0)
+    right.set_xlim(0, 1.06 * replays[-1][0])
     right.set(xlabel="recorded operations", ylabel="milliseconds for all of them")
     right.set_title("Replay after a restart", loc="left")
     for axes in (left, right):
@@ -162,7 +162,7 @@ def _latency(figures: Sequence[Row]) -> Figure | None:
         xlim=(0, most),
     )
     axes.set_title("Round trips of one step, one after the other", loc="left")
-    axes.legend(frameon=False)
+    axes.legend(framealpha=0.9, edgecolor="none")
     return picture
 
 
