@@ -105,7 +105,7 @@ def _bun(peer: Peer) -> str:
             shutil.rmtree(home)
             return "not to be had: npm did not install Bun"
     if not checkout().is_dir():
-        return f"Bun is there; set {CHECKOUT} to a checkout of Yieldstar, with `bun install` done"
+        return f"Bun is there; set {CHECKOUT} to a built checkout of Yieldstar"
     return f"Bun and {checkout()} are there"
 
 
