@@ -211,3 +211,25 @@ def test_a_peer_is_timed_from_ready_to_done_and_its_worker_ended(tmp_path: Path)
     assert rates["steps_per_s"] == pytest.approx(10 * rates["drained_per_s"])
     lines = [" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])]
     assert [line for line in lines if str(folder) in line] == []
+
+
+def test_a_peers_worker_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    """Also where that is killed."""
+    program = tmp_path / "quick.py"
+    program.write_text(PEER.format(here=str(BENCHMARKS / "peers")))
+    (tmp_path / "prepared").write_text("")
+    (tmp_path / "count").write_text("1")
+
+    worker = subprocess.Popen(
+        [sys.executable, str(program), "worker", "--dir", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    said = worker.stdout.readline()
+    worker.stdin.close()
+
+    assert said == b"ready\n"
+    assert worker.wait(60) == 0
+    worker.stdout.close()

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Protocol
@@ -55,6 +56,7 @@ def main(peer: Peer) -> None:
     parser.add_argument("--count", type=int, default=10)
     asked = parser.parse_args()
     if asked.role == "worker":
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         peer.serve(asked.dir)
     elif asked.role == "prepare":
         peer.prepare(asked.dir)
@@ -64,13 +66,21 @@ def main(peer: Peer) -> None:
     os._exit(0)  # threads of a peer's client do not hold up the end
 
 
+def _end_with_parent() -> None:
+    """However that ends, its end of the pipe is closed then."""
+    sys.stdin.read()
+    os._exit(0)
+
+
 def _measured(peer: Peer, folder: Path, work: str, count: int) -> dict[str, float]:
     # In a process of its own: some leave threads behind.
     subprocess.run(_words("prepare", folder), check=True, stdout=subprocess.DEVNULL)
     began = time.perf_counter()
     peer.enqueue(folder, work, count)
     enqueued = time.perf_counter() - began
-    worker = subprocess.Popen(_words("worker", folder), stdout=subprocess.PIPE, text=True)
+    worker = subprocess.Popen(
+        _words("worker", folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert worker.stdout is not None
         while (line := worker.stdout.readline()).strip() != READY:
