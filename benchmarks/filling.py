@@ -63,7 +63,7 @@ def _tables(connection: apsw.Connection) -> dict[str, list[_Column]]:
             if not hidden  # derived columns come by themselves
         ]
         if table not in OTHERS and any(column.name == "n" for column in columns):
-            found[table] = columns
+            found[str(table)] = columns
     return found
 
 

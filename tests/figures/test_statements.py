@@ -20,8 +20,10 @@ def test_a_one_step_execution_costs_few_statements() -> None:
 
 
 def test_a_lone_one_step_execution_costs_few_statements() -> None:
-    """spec K3: with a claim of its own, and the looks for more; today 21."""
-    assert cost_of(one_step).statements <= 22
+    """spec K3: with a claim of its own, and the looks for more; today 21, and 23 where rounds of
+    many executions are written together.
+    """
+    assert cost_of(one_step).statements <= 24
 
 
 def test_a_step_costs_few_statements() -> None:
