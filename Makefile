@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11) and \
 	"Python 3.11 or later is needed. Name one: make demo PYTHON=python3.12")
 
-.PHONY: demo test check types tests cases bench torture format clean
+.PHONY: demo test check types tests cases bench bench-peers bench-pictures torture format clean
 
 demo: $(VENV)/demo.stamp
 	@sh scripts/demo.sh $(abspath $(BIN))
@@ -30,7 +30,19 @@ cases:
 	$(PYTHON) scripts/cases.py
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python benchmarks/run.py
+	@mkdir -p .bench
+	$(BIN)/python benchmarks/run.py --json .bench/figures.json
+
+# Other systems, each in an environment of its own under .bench, and ours beside them.
+bench-peers: $(VENV)/dev.stamp
+	@mkdir -p .bench
+	$(BIN)/python benchmarks/peers/install.py
+	$(BIN)/python benchmarks/run.py --json .bench/peers.json peers
+
+# The pictures and the tables in benchmarks/, from the last runs of the two above.
+bench-pictures: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python benchmarks/report.py .bench/figures.json .bench/peers.json
 
 # The long form of the crash, race and property tests.
 torture: $(VENV)/dev.stamp
@@ -54,4 +66,4 @@ $(VENV)/dev.stamp: pyproject.toml
 	@touch $@ $(VENV)/demo.stamp
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .bench

@@ -16,6 +16,8 @@ class Figure:
     unit: str
     #: The name of the figure of the same workload that this one is shown beside, as a ratio.
     beside: str | None = None
+    #: The single measurements behind `value`, where a picture shows how they are spread.
+    samples: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class Row:
     unit: str
     beside: str | None
     values: list[float] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
@@ -47,6 +50,7 @@ class Results:
                 (workload, figure.name), Row(workload, figure.name, figure.unit, figure.beside)
             )
             row.values.append(figure.value)
+            row.samples += figure.samples
 
     @property
     def rows(self) -> list[Row]:
@@ -70,6 +74,7 @@ class Results:
                 "values": row.values,
                 "beside": row.beside,
                 "ratio": self.ratio(row),
+                **({"samples": [round(one, 4) for one in row.samples]} if row.samples else {}),
             }
             for row in self.rows
         ]

@@ -22,13 +22,20 @@ from reference import sync_us
 from scene import BenchmarkFailed
 from sizes import FULL, QUICK, TINY, Sizes
 from workloads import (
+    beside_peers,
+    burst,
+    fan_out,
+    processes,
     quiet,
     startup,
     w1_one_step,
     w2_many_steps,
     w3_round_trips,
     w4_rounds,
+    w5_million,
     w5_sleepers,
+    w6_finished,
+    writes,
 )
 
 Run = Callable[[Path, Sizes], list[Figure]]
@@ -39,8 +46,15 @@ WORKLOADS: dict[str, tuple[str, Run]] = {
     "W3": (w3_round_trips.TITLE, w3_round_trips.run),
     "W4": (w4_rounds.TITLE, w4_rounds.run),
     "W5": (w5_sleepers.TITLE, w5_sleepers.run),
+    "W5M": (w5_million.TITLE, w5_million.run),
+    "W6": (w6_finished.TITLE, w6_finished.run),
+    "fan-out": (fan_out.TITLE, fan_out.run),
+    "burst": (burst.TITLE, burst.run),
+    "processes": (processes.TITLE, processes.run),
+    "writes": (writes.TITLE, writes.run),
     "quiet": (quiet.TITLE, quiet.run),
     "startup": (startup.TITLE, startup.run),
+    "peers": (beside_peers.TITLE, beside_peers.run),
 }
 
 
@@ -51,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.quiet_s is not None:
         sizes = replace(sizes, quiet_s=asked.quiet_s)
     repeats = asked.repeats or (1 if asked.quick else 5)
-    chosen = asked.workloads or list(WORKLOADS)
+    chosen = asked.workloads or [
+        name for name in WORKLOADS if name != "peers" or beside_peers.installed()
+    ]
     about = machine(asked.dir)
     load = {"at the start": os.getloadavg()[0]}
     try:
@@ -78,10 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(chosen: Sequence[str], sizes: Sizes, repeats: int, parent: Path) -> Results:
     """Every chosen workload `repeats` times, taken in turn so that noise spreads over all."""
     results = Results()
-    for turn in range(repeats):
-        for name in chosen:
-            print(f"run {turn + 1} of {repeats}: {name}", file=sys.stderr, flush=True)
-            results.add(name, WORKLOADS[name][1](parent, sizes))
+    # What all turns share is in here, too.
+    with tempfile.TemporaryDirectory(prefix="ys-bench-run-", dir=parent) as root:
+        for turn in range(repeats):
+            for name in chosen:
+                print(f"run {turn + 1} of {repeats}: {name}", file=sys.stderr, flush=True)
+                results.add(name, WORKLOADS[name][1](Path(root), sizes))
     return results
 
 

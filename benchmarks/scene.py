@@ -9,8 +9,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +45,9 @@ class Worker:
     def __init__(self, scene: Scene, *words: str) -> None:
         self.started_at = SystemClock().now_ms()
         self._began = time.perf_counter()
-        self._said = scene.root / "worker.err"
-        with self._said.open("wb") as said:
+        handle, name = tempfile.mkstemp(prefix="worker-", suffix=".err", dir=scene.root)
+        self._said = Path(name)
+        with os.fdopen(handle, "wb") as said:
             self._process = subprocess.Popen(
                 scene.command("worker", *words),
                 cwd=scene.root,
@@ -114,7 +115,7 @@ class Scene:
         self.root = root
         self.db = root / "ys.db"
         self.workflows = root / "workflows"
-        self.workflows.mkdir(mode=0o755)
+        self.workflows.mkdir(mode=0o755, exist_ok=True)
         shutil.copy(FLOWS, self.workflows)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("YS_")}
         self._project = find_project(root, env={}, db=self.db, workflows=self.workflows)
@@ -138,6 +139,16 @@ class Scene:
         """The storage under the client, for what the client has no word for."""
         return open_storage(self._project, create=True)
 
+    def admit(
+        self, workflow_id: str, count: int, params: Mapping[str, object] | None = None
+    ) -> None:
+        """Admit `count` executions alike, in one transaction."""
+        storage = self.storage()
+        with storage.atomic():
+            for _ in range(count):
+                storage.executions.admit(workflow_id=workflow_id, params=params or {})
+        storage.close()
+
     @contextmanager
     def worker(self, *words: str) -> Iterator[Worker]:
         """A worker process that is stopped in the end."""
@@ -151,6 +162,16 @@ class Scene:
         """Run one worker until nothing is due."""
         with self.worker("--until-idle", *words) as worker:
             return worker, worker.ended()
+
+    @contextmanager
+    def crew(self, processes: int) -> Iterator[None]:
+        """So many worker processes on this file, ready for work, stopped in the end."""
+        living = "SELECT count(*) FROM workers WHERE stopped_at IS NULL"
+        with ExitStack() as stack:
+            for _ in range(processes):
+                worker = stack.enter_context(self.worker())
+            worker.until(lambda: self.numbers(living)[0] >= processes)
+            yield
 
     # --- reading the file from outside ----------------------------------------------------------
 
@@ -172,6 +193,21 @@ class Scene:
         (size,) = self.numbers("PRAGMA page_size")
         return pages * size
 
+    def until(self, query: str, every_s: float = 0.05) -> None:
+        """Wait until the one number that `query` answers is 0."""
+        limit = time.perf_counter() + PATIENCE_S
+        while self.numbers(query) != (0,):
+            if time.perf_counter() > limit:
+                raise BenchmarkFailed(f"not done in time: {query}")
+            time.sleep(every_s)
+
+    def until_quiet(self) -> None:
+        """Wait until nothing is due and nothing is under way; cheap in a large file, too."""
+        self.until(
+            "SELECT (SELECT count(*) FROM executions WHERE claimed_by IS NOT NULL)"
+            " + (SELECT count(*) FROM executions WHERE claim_at <= unixepoch('subsec') * 1000)"
+        )
+
     def expect(self, status: str, count: int) -> None:
         """Raise BenchmarkFailed unless exactly `count` executions, and no others, are `status`."""
         found = self.numbers(f"SELECT count(*), sum(status = '{status}') FROM executions")
@@ -189,6 +225,17 @@ def fresh_scene(parent: Path) -> Iterator[Scene]:
     """A scene in a directory of its own under `parent`, removed in the end."""
     with tempfile.TemporaryDirectory(prefix="ys-bench-", dir=parent) as root:
         yield Scene(Path(root).resolve())
+
+
+def kept_scene(parent: Path, name: str, build: Callable[[Scene], None]) -> Scene:
+    """A scene that all turns of a run share, made by the first; it goes with `parent`."""
+    root = (parent / f"kept-{name}").resolve()
+    if root.is_dir():
+        return Scene(root)
+    root.mkdir()
+    scene = Scene(root)
+    build(scene)
+    return scene
 
 
 def per_second(count: float, milliseconds: float) -> float:

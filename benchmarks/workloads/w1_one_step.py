@@ -20,7 +20,7 @@ def run(parent: Path, sizes: Sizes) -> list[Figure]:
     with fresh_scene(parent) as scene:
         figures.append(_triggered(scene, sizes.one_step))
         raw.sample()
-        figures += _drained(scene, sizes.one_step, "async")
+        figures += drained(scene, sizes.one_step, "async")
     raw.sample()
     with fresh_scene(parent) as scene:
         figures.append(_admitted(scene, sizes.one_step))
@@ -28,7 +28,7 @@ def run(parent: Path, sizes: Sizes) -> list[Figure]:
     with fresh_scene(parent) as scene:
         figures.append(_in_bulk(scene, sizes.one_step))
         raw.sample()
-        figures += _drained(scene, sizes.one_step, "sync")
+        figures += drained(scene, sizes.one_step, "sync")
     return [*raw.figures(), *figures]
 
 
@@ -52,17 +52,14 @@ def _admitted(scene: Scene, count: int) -> Figure:
 
 
 def _in_bulk(scene: Scene, count: int) -> Figure:
-    storage = scene.storage()
     began = time.perf_counter()
-    with storage.atomic():
-        for n in range(count):
-            storage.executions.admit(workflow_id="one-sync-step", params={"n": n})
+    scene.admit("one-sync-step", count, {"n": 1})
     took = time.perf_counter() - began
-    storage.close()
     return Figure("executions.admit, all in one transaction", count / took, "/s", GROUPED)
 
 
-def _drained(scene: Scene, count: int, kind: str) -> list[Figure]:
+def drained(scene: Scene, count: int, kind: str) -> list[Figure]:
+    """What one worker needs for the `count` executions that are due in `scene`."""
     worker, ended = scene.drain()
     scene.expect("completed", count)
     first, last = scene.claimed_to_ended()

@@ -1,4 +1,4 @@
-"""W2: executions of many sequential steps, in a crowd and alone."""
+"""W2: executions of many sequential steps, in crowds of every size, and alone."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ TITLE = "sequential steps: many executions at once, and one alone"
 
 
 def run(parent: Path, sizes: Sizes) -> list[Figure]:
-    """The crowd, then the one."""
-    raw = Raw(parent, sizes.raw_rows)
+    """The crowd with async and with sync steps, the one, and everything between."""
+    raw, figures = Raw(parent, sizes.raw_rows), []
+    for kind, workflow_id in (("async", "many-steps"), ("sync", "many-sync-steps")):
+        raw.sample()
+        figures += _crowd(parent, sizes, kind, workflow_id)
     raw.sample()
-    crowd = _crowd(parent, sizes)
+    alone = _steps_per_s(parent, 1, sizes.steps_alone)
+    figures.append(Figure("steps of one alone", alone, "/s", SINGLE))
     raw.sample()
-    alone = _alone(parent, sizes)
-    raw.sample()
-    return [*raw.figures(), *crowd, *alone]
+    for crowd in sizes.crowds:
+        each = max(1, min(sizes.crowd_steps // crowd, sizes.steps_alone))
+        rate = _steps_per_s(parent, crowd, each)
+        figures.append(Figure(f"steps, {crowd:,} in flight", rate, "/s"))
+    return [*raw.figures(), *figures]
 
 
-def _crowd(parent: Path, sizes: Sizes) -> list[Figure]:
+def _crowd(parent: Path, sizes: Sizes, kind: str, workflow_id: str) -> list[Figure]:
     count, each = sizes.many_steps, sizes.steps_each
     with fresh_scene(parent) as scene:
-        storage = scene.storage()
-        with storage.atomic():
-            for _ in range(count):
-                storage.executions.admit(workflow_id="many-steps", params={"steps": each})
-        storage.close()
+        scene.admit(workflow_id, count, {"steps": each})
         _, ended = scene.drain()
         scene.expect("completed", count)
         first, last = scene.claimed_to_ended()
         used = scene.bytes_used() - scene.empty_bytes
         _, idle = scene.drain()
+    cpu_us = max(ended.cpu_s - idle.cpu_s, 0.0) / (count * each) * 1e6
     return [
-        Figure("executions", per_second(count, last - first), "/s"),
-        Figure("steps", per_second(count * each, last - first), "/s", GROUPED),
-        Figure("worker CPU with start-up", ended.cpu_s, "s"),
-        Figure(
-            "worker CPU per step", max(ended.cpu_s - idle.cpu_s, 0.0) / (count * each) * 1e6, "µs"
-        ),
-        Figure("bytes per execution", used / count, "B"),
+        Figure(f"{kind} executions", per_second(count, last - first), "/s"),
+        Figure(f"{kind} steps", per_second(count * each, last - first), "/s", GROUPED),
+        Figure(f"{kind} worker CPU with start-up", ended.cpu_s, "s"),
+        Figure(f"{kind} worker CPU per step", cpu_us, "µs"),
+        Figure(f"{kind} bytes per execution", used / count, "B"),
     ]
 
 
-def _alone(parent: Path, sizes: Sizes) -> list[Figure]:
+def _steps_per_s(parent: Path, count: int, each: int) -> float:
     with fresh_scene(parent) as scene:
-        with scene.runtime() as runtime:
-            runtime.trigger("many-steps", {"steps": sizes.steps_alone})
+        scene.admit("many-steps", count, {"steps": each})
         scene.drain()
-        scene.expect("completed", 1)
+        scene.expect("completed", count)
         first, last = scene.claimed_to_ended()
-    return [Figure("steps of one alone", per_second(sizes.steps_alone, last - first), "/s", SINGLE)]
+    return per_second(count * each, last - first)

@@ -25,9 +25,14 @@ def run(parent: Path, sizes: Sizes) -> list[Figure]:
     with fresh_scene(parent) as scene:
         figures = _shown("a one process", _inside(scene, sizes.round_trips))
     with fresh_scene(parent) as scene:
-        figures += _shown("b two processes", _across(scene, sizes.round_trips))
+        taken, megabytes, percent = _across(scene, sizes)
+        figures += _shown("b two processes", taken)
         figures += _parts(scene)
-    return figures
+    return [
+        *figures,
+        Figure("b the same worker's CPU, idle after that", percent, "% of a core"),
+        Figure("b its memory (RSS)", megabytes, "MB"),
+    ]
 
 
 def round_trips(runtime: Runtime, count: int) -> list[float]:
@@ -60,14 +65,19 @@ def _inside(scene: Scene, count: int) -> list[float]:
     return [float(value) for value in json.loads(done.stdout)]
 
 
-def _across(scene: Scene, count: int) -> list[float]:
-    with scene.worker(), scene.runtime() as runtime:
-        return round_trips(runtime, count)
+def _across(scene: Scene, sizes: Sizes) -> tuple[list[float], float, float]:
+    with scene.worker() as worker, scene.runtime() as runtime:
+        taken = round_trips(runtime, sizes.round_trips)
+        return taken, *worker.quiet_cost(sizes.quiet_s)
 
 
 def _shown(name: str, taken: list[float]) -> list[Figure]:
     shares = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
-    return [Figure(f"{name}, {word}", percentile(taken, share), "ms") for word, share in shares]
+    return [
+        # The single ones are kept once: with the first figure of them.
+        Figure(f"{name}, {word}", percentile(taken, share), "ms", samples=samples)
+        for (word, share), samples in zip(shares, (tuple(taken), (), ()), strict=True)
+    ]
 
 
 def _parts(scene: Scene) -> list[Figure]:
