@@ -145,6 +145,7 @@ class Deliveries(Protocol):
         only: str | None = None,
         tags: Sequence[str] = (),
         known: Callable[[int, int], int] | None = None,
+        fresh: int = 0,
     ) -> list[Claimed]:
         """As `claim_due`, with all that a driver needs.
 
@@ -152,7 +153,8 @@ class Deliveries(Protocol):
         nothing else is then. `only` names the one execution to claim. `known(number,
         incarnation)` says how many leading history entries the caller has already (a resident);
         where it has some, the open waits are not read either. With `tags` an execution that needs
-        one of them is due for this worker at once (spec O5).
+        one of them is due for this worker at once (spec O5). Where more is due than `limit`,
+        `fresh` of them are the last that became due: a backlog keeps nobody waiting to its end.
         """
         ...
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 CLAIM_BATCH = 256
 #: How many rounds of a turn wait for each other: the writer works on them beside the turn's rest.
 ROUNDS_AT_ONCE = 256
+#: One of so many goes to what became due last, where more is due than one claim takes: oldest
+#: first alone would let everything new wait for the end of a backlog of any length.
+FRESH_SHARE = 8
 #: When a claim that failed or found nothing is tried again.
 RETRY_MS = 1_000
 #: The longest pause after a storage error (spec E12).
@@ -274,6 +277,7 @@ class Dispatcher:
                 only=only,
                 tags=self._tags,
                 known=self._known,
+                fresh=room // FRESH_SHARE,
             ),
             self._claimed,
         )

@@ -82,6 +82,9 @@ CLAIM_NUMBER = joined(_CLAIM, "WHERE n = :n", _RETURNING)
 # In steps: which are due, the claim, and what was claimed, each answered as one row. Between two
 # rows another thread may take the interpreter, and a claim has hundreds.
 DUE_NUMBERS = joined("SELECT json_group_array(n) FROM (", _DUE, _OLDEST_FIRST, ")")
+# Who came last, while a long backlog is worked off.
+_LATEST_FIRST = "ORDER BY claim_at DESC, n DESC LIMIT :limit"
+LATEST_NUMBERS = joined("SELECT json_group_array(n) FROM (", _DUE, _LATEST_FIRST, ")")
 _NUMBERS = "WHERE n IN (SELECT value FROM json_each(:numbers))"
 CLAIM_NUMBERS = joined(_CLAIM, _NUMBERS)
 CLAIM_FEW = joined(_CLAIM, _NUMBERS, _RETURNING)
@@ -213,8 +216,12 @@ class Claims:
         suspects: bool | None = None,
         only: str | None = None,
         tags: Sequence[str] = (),
+        fresh: int = 0,
     ) -> list[ClaimRow]:
-        """Claim at most `limit`, oldest due first. `suspects` None asks for all alike."""
+        """Claim at most `limit`, oldest due first. `suspects` None asks for all alike.
+
+        Of more than `limit`, `fresh` are the last that became due.
+        """
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
         if worker and self._db.row(ENDED, {"worker": worker}):
             return []
@@ -223,7 +230,7 @@ class Claims:
         elif only is not None:
             rows = self._db.rows(CLAIM_ONLY, narrow)
         else:
-            rows = self._db.rows(CLAIM_TAGGED, narrow) if tags else self._take_due(narrow)
+            rows = self._db.rows(CLAIM_TAGGED, narrow) if tags else self._take_due(narrow, fresh)
         claimed = [ClaimRow._make(row) for row in rows]
         # RETURNING promises no order.
         claimed.sort(key=lambda row: (row.covered_due_at, row.number))
@@ -247,9 +254,14 @@ class Claims:
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
 
-    def _take_due(self, narrow: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def _take_due(self, narrow: dict[str, Any], fresh: int) -> list[tuple[Any, ...]]:
         numbers = self._db.rows(DUE_NUMBERS, narrow)[0][0]
         count = numbers.count(",") + (numbers != "[]")
+        if fresh and count == narrow["limit"]:
+            latest = json.loads(self._db.rows(LATEST_NUMBERS, narrow | {"limit": fresh})[0][0])
+            oldest = json.loads(numbers)
+            others = [number for number in latest if number not in oldest]
+            numbers = json.dumps(oldest[: count - len(others)] + others)
         # Also where nothing is due: a file that takes no writes says so.
         claiming = narrow | {"numbers": numbers}
         if count <= FEW:

@@ -76,6 +76,7 @@ class SqliteDeliveries:
         only: str | None = None,
         tags: Sequence[str] = (),
         known: Callable[[int, int], int] | None = None,
+        fresh: int = 0,
     ) -> list[Claimed]:
         """See `contract.Deliveries.claim`."""
         narrowed: _Narrowed = {
@@ -88,7 +89,7 @@ class SqliteDeliveries:
         }
         try:
             with self._db.atomic():
-                rows = self._claims.take(now, **narrowed)
+                rows = self._claims.take(now, **narrowed, fresh=fresh)
                 return claimed.read(rows, self._history, self._waits, known)
         except UnreadableText:
             return self._claim_readable(now, narrowed, known)
