@@ -206,6 +206,8 @@ class ExecutionRecord:
     paused: Paused | None = None
     #: It goes on at a worker that has one of these tags (spec O5).
     needs: tuple[str, ...] = ()
+    #: Since when its history and values are no longer kept; its outcome then says nothing.
+    pruned_at: int | None = None
 
     @property
     def params(self) -> object:

@@ -41,6 +41,7 @@ VERBS = (
     Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
     Verb("store", STEER, "Look at stores, or write them and wake who waits on them."),
     Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
+    Verb("check", LOOK_AFTER, "Check that the database holds to every rule of a sound one."),
     Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
 )
 

@@ -39,6 +39,7 @@ from yieldstar_cli.model import (
     WakeAnswer,
     WorkerRow,
 )
+from yieldstar_cli.storage.upkeep import Upkeep
 
 T = TypeVar("T")
 
@@ -506,6 +507,8 @@ class Storage(Protocol):
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
+    @property
+    def upkeep(self) -> Upkeep: ...
     @property
     def max_value(self) -> int:
         """How many bytes one value may have as JSON (spec V2)."""

@@ -27,6 +27,7 @@ from yieldstar_cli.storage.sqlite.reader import SqliteReader
 from yieldstar_cli.storage.sqlite.releases import Releases
 from yieldstar_cli.storage.sqlite.steering import SqliteSteering
 from yieldstar_cli.storage.sqlite.stores import SqliteStores
+from yieldstar_cli.storage.sqlite.upkeep import SqliteUpkeep
 from yieldstar_cli.storage.sqlite.waits import Waits
 from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
@@ -101,6 +102,7 @@ class SqliteStorage:
         self.family = SqliteFamily(self.db, history, redelivery_ms=redelivery_ms)
         self.workers = SqliteWorkers(self.db, claims, clock=clock)
         self.catalog = SqliteCatalog(self.db)
+        self.upkeep = SqliteUpkeep(self.db)
 
     @property
     def path(self) -> str:
