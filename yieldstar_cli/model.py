@@ -549,6 +549,8 @@ class Ended:
     #: When it became terminal.
     at: int
     outcome: TerminalOutcome | None
+    #: Its outcome is no longer kept: `outcome` only says how it ended.
+    pruned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,10 @@ PLANTED = {
         "later",
         [
             "UPDATE workers SET stopped_at = 5, how = 'stopped' WHERE n = 1",
-            "UPDATE executions SET due_at = NULL, covered_due_at = 5, claimed_by = 1, "
-            f"claimed_at = 5, token = 1 WHERE n = {LATER}",
+            (
+                "UPDATE executions SET due_at = NULL, covered_due_at = 5, claimed_by = 1, "
+                f"claimed_at = 5, token = 1 WHERE n = {LATER}"
+            ),
         ],
     ),
     "a sleep without a wake": of("sleeper", "TIMER_WITHOUT_WAKE", "due_at = NULL"),
@@ -67,8 +69,10 @@ PLANTED = {
     "an end that nobody was told of": Planted(
         "END_UNTOLD",
         "parent",
-        [f"UPDATE waits SET target = 'done', target_n = {DONE}"]
-        + [f"DELETE FROM waits WHERE n <> {PARENT} AND target IS NOT NULL"],
+        [
+            f"UPDATE waits SET target = 'done', target_n = {DONE}",
+            f"DELETE FROM waits WHERE n <> {PARENT} AND target IS NOT NULL",
+        ],
     ),
     "a wait for what is not there": Planted(
         "WAIT_FOR_NOBODY", "parent", [f"UPDATE waits SET target_n = 999 WHERE n = {PARENT}"]
@@ -210,8 +214,10 @@ PLANTED = {
         "STORE_SHAPE",
         None,
         [
-            "INSERT INTO stores (name, store_id, instance, version, created_at, updated_at, state)"
-            " SELECT name, 'two', instance, version, created_at, updated_at, state FROM stores"
+            (
+                "INSERT INTO stores (name, store_id, instance, version, created_at, updated_at, state)"
+                " SELECT name, 'two', instance, version, created_at, updated_at, state FROM stores"
+            )
         ],
     ),
     "an update that the store does not have": Planted(
@@ -221,8 +227,10 @@ PLANTED = {
         "STORE_VERSIONS",
         "watcher",
         [
-            "UPDATE history SET value = (SELECT value FROM history WHERE kind = 'store-update'"
-            " ORDER BY position LIMIT 1) WHERE kind = 'store-update'"
+            (
+                "UPDATE history SET value = (SELECT value FROM history WHERE kind = 'store-update'"
+                " ORDER BY position LIMIT 1) WHERE kind = 'store-update'"
+            )
         ],
     ),
     # I17: the file and what is in it.
@@ -278,7 +286,9 @@ def test_a_planted_breach_is_found(sound: Path, tmp_path: Path, what: str) -> No
     storage.close()
     assert (breach.code, breach.execution_id) in {(b.code, b.execution_id) for b in found}, found
     for one in found:
-        assert one.text and one.means.endswith(".") and one.remedy
+        assert one.text
+        assert one.means.endswith(".")
+        assert one.remedy
 
 
 def test_every_rule_has_a_planted_breach() -> None:

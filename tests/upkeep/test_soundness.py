@@ -18,9 +18,9 @@ LOUD = settings(deadline=None, suppress_health_check=list(HealthCheck), max_exam
 QUIET = settings(LOUD, max_examples=10)
 
 
-def told(bench: Bench) -> list[str]:
+def told(bench: Bench, *, quick: bool = False) -> list[str]:
     """What is found in the bench's file, in words."""
-    found = bench.storage.upkeep.breaches()
+    found = bench.storage.upkeep.breaches(quick=quick)
     return [f"{b.code} {b.execution_id}: {b.text}" for b in found]
 
 
@@ -74,7 +74,7 @@ class Watched(Play):
         super().__init__(found, way)
 
     def _ring(self, but: Dispatcher | None = None) -> None:
-        self.looks.append(told(self.bench))
+        self.looks.append(told(self.bench, quick=True))
         super()._ring(but)
 
 

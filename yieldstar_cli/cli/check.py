@@ -60,9 +60,10 @@ def finding_of(breach: Breach) -> Finding:
 
 def _drawn(call: Call, findings: Sequence[Finding], executions: int) -> Iterator[str]:
     look, width = call.look, min(call.look.width, 100) - 1
+    counted = f"{executions:,} execution{'s' * (executions != 1)}"
     if not findings:
         mark = look.paint("good", look.g("✓"))
-        yield f"{mark} {executions:,} execution{'s' * (executions != 1)} checked. Nothing is wrong."
+        yield f"{mark} {counted} checked. Nothing is wrong."
         return
     counts: Counter[str] = Counter()
     for finding in findings:
@@ -73,7 +74,7 @@ def _drawn(call: Call, findings: Sequence[Finding], executions: int) -> Iterator
         if count > _SHOWN:
             yield f"{count - _SHOWN:,} more of {code}: ys check | cat"
     total = len(findings)
-    yield f"{total:,} breach{'es' * (total != 1)} in {executions:,} executions."
+    yield f"{total:,} breach{'es' * (total != 1)} in {counted}."
 
 
 def _piped(findings: Sequence[Finding]) -> Iterator[str]:

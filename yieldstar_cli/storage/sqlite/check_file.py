@@ -1,17 +1,17 @@
-"""Whether the file as a whole is sound: SQLite's own checks, its schema, its mode (spec E13, K7)."""
+"""Whether the file as a whole is sound: SQLite's own checks, its schema, its mode (E13, K7)."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import apsw
 
 from yieldstar_cli.errors import YieldstarError
 from yieldstar_cli.storage.sqlite import schema
 from yieldstar_cli.storage.sqlite.check_rules import RESTORE
-from yieldstar_cli.storage.sqlite.database import Database
+from yieldstar_cli.storage.sqlite.database import Database, Row
 from yieldstar_cli.storage.upkeep import Breach
 
 INTEGRITY = "PRAGMA integrity_check(20)"
@@ -75,7 +75,7 @@ def _schema_breaches(db: Database) -> Iterator[Breach]:
         yield Breach("SCHEMA", "the rows that name the file are not there", _UNTRUSTED, RESTORE)
 
 
-def _objects(rows: list[tuple[str, str, str, str]]) -> dict[tuple[str, str], str]:
+def _objects(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     # How a rename quotes the name is the business of SQLite's version.
     return {
         (kind, name): " ".join((table, *sql.replace('"', "").split()))

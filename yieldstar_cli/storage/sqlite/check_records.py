@@ -63,7 +63,7 @@ SELECT execution_id, status, acked_token, token
            ELSE acked_token = 0 OR acked_token <> token
        END
     OR (acked_token > 0 AND acked_at IS NULL)
-    OR (token = 0 AND (started_at IS NOT NULL OR operations > 0))
+    OR (token = 0 AND (started_at IS NOT NULL OR (operations > 0 AND pruned_at IS NULL)))
     OR (token > 0 AND claimed_at IS NULL)
 """,
     AT_MOST,

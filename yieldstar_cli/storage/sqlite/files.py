@@ -11,6 +11,7 @@ from pathlib import Path
 
 from yieldstar_cli.errors import (
     DatabaseReadOnly,
+    FileInTheWay,
     ForeignFile,
     NoDatabase,
     UnsafeFilesystem,
@@ -148,6 +149,47 @@ def pre_create(place: str) -> None:
         raise DatabaseReadOnly(
             f"{place} cannot be created: {error.strerror}", why=("Nothing was created.",)
         ) from error
+
+
+def check_folder(place: str) -> None:
+    """Refuse a directory in which no file can be made. Raises NoDatabase, DatabaseReadOnly."""
+    _check_absent(place, create=True)
+    if os.path.isdir(place):
+        raise ForeignFile(
+            f"{place} is a directory", why=("It was not touched.",), remedy=("Name a file.",)
+        )
+
+
+def remove(place: str) -> None:
+    """Take a file away that nobody has open; harmless where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)
+
+
+def sync(place: str) -> None:
+    """Wait until a file that nobody has open is on the disk."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def take_name(partial: str, place: str, *, replace: bool) -> None:
+    """Give a finished file its name, for good, and take the one it had.
+
+    Raises FileInTheWay where there is such a file and `replace` is not said.
+    """
+    try:
+        if replace:
+            os.replace(partial, place)
+        else:
+            # A rename would write over what came meanwhile.
+            os.link(partial, place)
+            os.unlink(partial)
+    except FileExistsError as error:
+        raise FileInTheWay(f"{place} is there already", why=("It was not touched.",)) from error
+    sync(os.path.dirname(place))
 
 
 def close_to_others(place: str) -> None:

@@ -35,6 +35,7 @@ _FILTERED = """
                                   = wanted.value)))
    AND (:awaiting IS NULL OR (e.status IN ('admitted', 'suspended')
                               AND e.n IN (SELECT n FROM waits WHERE queue = :awaiting)))
+   AND (:pruned OR e.pruned_at IS NULL)
 """
 _PAGE = "LIMIT :limit OFFSET :offset"
 _LATEST_FIRST = joined("ORDER BY e.updated_at DESC, e.n DESC", _PAGE)
@@ -78,6 +79,7 @@ COUNTS = """
 SELECT status, count(*)
   FROM executions
  WHERE (:workflow_id IS NULL OR workflow_id = :workflow_id)
+   AND (:pruned OR pruned_at IS NULL)
  GROUP BY status
 """
 # IDs that begin alike, read from the index of IDs.
@@ -136,6 +138,7 @@ class SqliteReader:
         offset: int = 0,
         payloads: bool = True,
         awaiting: str | None = None,
+        pruned: bool = True,
     ) -> list[ExecutionRecord]:
         """See `contract.Reader.find`."""
         bindings = {
@@ -153,6 +156,7 @@ class SqliteReader:
             "redelivery_ms": self._redelivery_ms,
             "payloads": payloads,
             "awaiting": awaiting,
+            "pruned": pruned,
         }
         if (sort, reverse) == ("updated", False):
             return self._latest(bindings)
@@ -179,12 +183,10 @@ class SqliteReader:
     def _records(self, statement: str, bindings: dict[str, Any]) -> list[ExecutionRecord]:
         return [records.record(row) for row in self._db.rows(statement, bindings)]
 
-    def counts(self, workflow_id: str | None = None) -> dict[str, int]:
+    def counts(self, workflow_id: str | None = None, *, pruned: bool = True) -> dict[str, int]:
         """See `contract.Reader.counts`."""
-        return {
-            str(status): int(count)
-            for status, count in self._db.rows(COUNTS, {"workflow_id": workflow_id})
-        }
+        bindings = {"workflow_id": workflow_id, "pruned": pruned}
+        return {str(status): int(count) for status, count in self._db.rows(COUNTS, bindings)}
 
     def history(self, number: int, incarnation: int) -> list[Entry]:
         """See `contract.Reader.history`."""

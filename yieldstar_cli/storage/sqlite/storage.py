@@ -102,7 +102,7 @@ class SqliteStorage:
         self.family = SqliteFamily(self.db, history, redelivery_ms=redelivery_ms)
         self.workers = SqliteWorkers(self.db, claims, clock=clock)
         self.catalog = SqliteCatalog(self.db)
-        self.upkeep = SqliteUpkeep(self.db)
+        self.upkeep = SqliteUpkeep(self.db, clock=clock)
 
     @property
     def path(self) -> str:
