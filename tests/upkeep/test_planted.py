@@ -214,10 +214,10 @@ PLANTED = {
         "STORE_SHAPE",
         None,
         [
-            (
-                "INSERT INTO stores (name, store_id, instance, version, created_at, updated_at, state)"
-                " SELECT name, 'two', instance, version, created_at, updated_at, state FROM stores"
-            )
+            """
+            INSERT INTO stores (name, store_id, instance, version, created_at, updated_at, state)
+            SELECT name, 'two', instance, version, created_at, updated_at, state FROM stores
+            """
         ],
     ),
     "an update that the store does not have": Planted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import typer
 
@@ -17,15 +18,20 @@ from yieldstar_cli.cli.render.findings import finding_lines, findings_document
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.storage.upkeep import Breach
 
-EXAMPLES = ("ys check", "ys check --json")
+EXAMPLES = ("ys check", "ys check --quick --json")
 EXITS = (exits.DONE, exits.BAD_NEWS, exits.DATABASE)
 
 #: Of one kind so many are shown to a person.
 _SHOWN = 20
 
 
-def command(context: typer.Context) -> int:
-    """Check that the database holds to every rule that a sound one keeps.
+def command(
+    context: typer.Context,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what reads every value and index.")
+    ] = False,
+) -> int:
+    """Check that the database holds to every rule of a sound one.
 
     Looks at SQLite's structure and schema, then at every execution: that it is due, in a worker's
     hands or waits for something; that status, tokens, history, messages, children and stores say
@@ -34,7 +40,7 @@ def command(context: typer.Context) -> int:
     call = call_of(context)
     project = project_of(call)
     storage = open_reading(call, project)
-    findings = [finding_of(breach) for breach in storage.upkeep.breaches()]
+    findings = [finding_of(breach) for breach in storage.upkeep.breaches(quick=quick)]
     if call.settings.json:
         call.print_document(findings_document(findings))
     elif call.drawn:

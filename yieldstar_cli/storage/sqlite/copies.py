@@ -23,7 +23,7 @@ def back_up(db: Database, target: str, *, replace: bool) -> int:
     files.remove(partial)
     files.pre_create(partial)
     try:
-        _copy_view(db, partial)
+        copy_view(db, partial)
         files.sync(partial)
         files.take_name(partial, place, replace=replace)
     finally:
@@ -63,7 +63,7 @@ def in_the_way(place: str) -> FileInTheWay:
     )
 
 
-def _copy_view(db: Database, target: str) -> None:
+def copy_view(db: Database, target: str) -> None:
     """Copy what one view of `db` shows; writers go on, and the copy does not begin anew."""
     own = not db.in_transaction
     if own:

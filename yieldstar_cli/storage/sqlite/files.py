@@ -166,6 +166,12 @@ def remove(place: str) -> None:
         os.unlink(place)
 
 
+def rename(place: str, name: str) -> None:
+    """Give a file another name; harmless where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(place, name)
+
+
 def sync(place: str) -> None:
     """Wait until a file that nobody has open is on the disk."""
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)

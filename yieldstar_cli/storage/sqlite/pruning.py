@@ -91,7 +91,7 @@ UPDATE executions
        operations    = max(operations, 1),
        params        = 'null',
        context       = '{}',
-       outcome       = iif(status = 'failed', :forgotten, 'null'),
+       outcome       = CASE status WHEN 'failed' THEN :forgotten ELSE 'null' END,
        status_value  = NULL,
        problem       = NULL,
        cancel_reason = NULL

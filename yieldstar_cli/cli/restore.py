@@ -1,0 +1,60 @@
+"""`ys restore`: puts a backup in the place of the database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from yieldstar_cli.cli import exits
+from yieldstar_cli.cli.arguments import call_of
+from yieldstar_cli.cli.asking import Yes, agreed
+from yieldstar_cli.cli.opened import project_of, trust_of
+from yieldstar_cli.cli.render import safe
+from yieldstar_cli.cli.steering import told_if_unknown
+
+EXAMPLES = ("ys restore monday.db", "ys restore /backup/shop.db --yes")
+EXITS = (exits.DONE, exits.REFUSED, exits.DATABASE, exits.UNKNOWN_COMMIT)
+
+
+def command(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="A file that ys backup made.", metavar="FILE")],
+    yes: Yes = False,
+) -> int:
+    """Put a backup in the place of the database.
+
+    Everything is as it was at the moment of the backup: steps that were recorded after it run
+    again. The database before it is kept beside it. Refused while workers live. Asks first;
+    without a terminal --yes is needed.
+    """
+    call = call_of(context)
+    project = project_of(call)
+    trust_of(call).check_database(project.db)
+    question = safe.visible(
+        f"Replace {project.db} with {file}? Steps recorded since then run again."
+    )
+    if not agreed(call, question, yes=yes, tries=False):
+        return exits.DONE
+    from yieldstar_cli.restoring import restore
+
+    with told_if_unknown("the backup was restored", "ys list"):
+        done = restore(str(project.db), file, call.clock)
+    if call.settings.json:
+        call.print_document(
+            {
+                "schema": "ys.restored/1",
+                "executions": done.executions,
+                "open": done.open,
+                "returned": done.returned,
+                "kept": done.kept,
+            }
+        )
+    elif call.drawn:
+        mark = call.look.paint("good", call.look.g("✓"))
+        call.print(f"{mark} Restored {done.executions:,} executions, {done.open:,} of them open.")
+        if done.kept is not None:
+            call.print(safe.visible(f"  What was there before: {done.kept}"))
+    else:
+        call.print(f"{done.executions}\t{done.open}\t{safe.visible(done.kept or '')}")
+    return exits.DONE
