@@ -12,7 +12,7 @@ from tests.storage.kit import new_worker
 from tests.upkeep import scene
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import DatabaseBusy, ExecutionIdConflict
-from yieldstar_cli.model import Completed, Entry, Failed, Message, Round, Status
+from yieldstar_cli.model import Completed, Entry, Failed, Message, Round, Status, Suspended, Wait
 from yieldstar_cli.storage.sqlite import pruning
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.storage.upkeep import Chosen
@@ -147,8 +147,6 @@ def test_one_that_is_waited_for_by_name_stays_until_it_was_heard(
     (waiter,) = storage.deliveries.claim(
         clock.now_ms(), worker=worker, limit=1, workflows=[("waiter", 1)]
     )
-    from yieldstar_cli.model import Suspended, Wait
-
     wait = Wait("child", "attach", "target", 0, None, "waiting", target="target")
     storage.deliveries.record(waiter.delivery, Round(waits=(wait,), outcome=Suspended()))
     (target,) = storage.deliveries.claim(
@@ -172,8 +170,6 @@ def test_what_is_awaited_after_it_was_pruned_is_told_as_such(
     storage: SqliteStorage, clock: ManualClock
 ) -> None:
     """spec C2: ready at once, and its outcome is not made up."""
-    from yieldstar_cli.model import Wait
-
     end(storage, clock, "target")
     pruned(storage)
     storage.executions.admit(workflow_id="waiter", execution_id="waiter")

@@ -52,7 +52,8 @@ def command(
         )
     elif call.drawn:
         mark = call.look.paint("good", call.look.g("✓"))
-        call.print(f"{mark} Restored {done.executions:,} executions, {done.open:,} of them open.")
+        count = f"{done.executions:,} execution{'s' * (done.executions != 1)}"
+        call.print(f"{mark} Restored {count}, {done.open:,} of them open.")
         if done.kept is not None:
             call.print(safe.visible(f"  What was there before: {done.kept}"))
     else:
