@@ -42,7 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "tests/README.md"),
+    *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "docs/upkeep.md"),
+    "tests/README.md",
 )
 COLUMNS = 80
 
@@ -176,6 +177,7 @@ def normal(lines: list[str]) -> list[str]:
     for pattern, word in (
         (r"\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
         (_SPAN, "SPAN"),
+        (r"\d+(\.\d+)? [kM]B\b", "SIZE"),
         (r"\S+/ys\.db", "DATABASE"),
         (r"(worker|running) [\w.-]+:\d+", r"\1 NAME"),
         (r"\d+ workflows?, \d+ slots?", "N workflows"),
@@ -413,11 +415,12 @@ def test_every_workflow_of_a_page_runs_to_its_result(
         assert msgspec.to_builtins(done.result) == result, name
 
 
-def test_what_the_page_on_stores_shows_is_what_happens() -> None:
+@pytest.mark.parametrize("page", ["stores.md", "upkeep.md"])
+def test_what_a_page_shows_is_what_happens(page: str) -> None:
     """In one project, block after block."""
     with tempfile.TemporaryDirectory(prefix="ys-") as home:
         place = Place(Path(home) / "shop")
-        used = [use(block, place) for block in blocks(ROOT / "docs" / "stores.md")]
+        used = [use(block, place) for block in blocks(ROOT / "docs" / page)]
 
     assert [wrong for found in used for wrong in found] == []
 

@@ -18,7 +18,7 @@ class Restored(NamedTuple):
     """What a restore did, or would do."""
 
     executions: int
-    open: int
+    unfinished: int
     #: Deliveries that were under way when the backup was made, and are due again.
     returned: int
     #: Where the database is that stood there before; None where there was none.
@@ -43,7 +43,7 @@ def restore(database: str, backup: str, clock: Clock) -> Restored:
             kept = _replace(place, partial, clock)
     finally:
         restores.discard(partial)
-    return Restored(prepared.executions, prepared.open, prepared.returned, kept)
+    return Restored(prepared.executions, prepared.unfinished, prepared.returned, kept)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_all_is_as_it_was_and_what_was_there_is_kept(
     assert names(db_path) == ["before"]
     assert done.kept == f"{db_path}.before-restore.bak"
     assert names(Path(done.kept)) == ["after", "before"]
-    assert (done.executions, done.open, done.returned) == (1, 0, 0)
+    assert (done.executions, done.unfinished, done.returned) == (1, 0, 0)
     assert backup.read_bytes() == before
     assert not list(tmp_path.glob("*restoring*"))
     assert not list(tmp_path.glob("backup.db-*"))
@@ -93,7 +93,7 @@ def test_deliveries_that_were_under_way_are_due_again(
 
     done = restore(str(db_path), str(tmp_path / "backup.db"), clock)
 
-    assert (done.open, done.returned) == (1, 1)
+    assert (done.unfinished, done.returned) == (1, 1)
     record = storage.executions.get("open")
     assert record is not None
     assert (record.status, record.delivery, record.deaths) == (Status.ADMITTED, None, 0)

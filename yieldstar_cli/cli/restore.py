@@ -45,7 +45,7 @@ def command(
             {
                 "schema": "ys.restored/1",
                 "executions": done.executions,
-                "open": done.open,
+                "open": done.unfinished,
                 "returned": done.returned,
                 "kept": done.kept,
             }
@@ -53,9 +53,9 @@ def command(
     elif call.drawn:
         mark = call.look.paint("good", call.look.g("✓"))
         count = f"{done.executions:,} execution{'s' * (done.executions != 1)}"
-        call.print(f"{mark} Restored {count}, {done.open:,} of them open.")
+        call.print(f"{mark} Restored {count}, {done.unfinished:,} of them open.")
         if done.kept is not None:
             call.print(safe.visible(f"  What was there before: {done.kept}"))
     else:
-        call.print(f"{done.executions}\t{done.open}\t{safe.visible(done.kept or '')}")
+        call.print(f"{done.executions}\t{done.unfinished}\t{safe.visible(done.kept or '')}")
     return exits.DONE

@@ -25,7 +25,7 @@ class Prepared(NamedTuple):
     """What a backup holds."""
 
     executions: int
-    open: int
+    unfinished: int
     #: Deliveries that were under way, and are due again.
     returned: int
 
