@@ -58,7 +58,7 @@ def test_all_is_as_it_was_and_what_was_there_is_kept(
 
     assert names(db_path) == ["before"]
     assert done.kept == f"{db_path}.before-restore.bak"
-    assert names(Path(done.kept)) == ["after", "before"]
+    assert names(Path(str(done.kept))) == ["after", "before"]
     assert (done.executions, done.unfinished, done.returned) == (1, 0, 0)
     assert backup.read_bytes() == before
     assert not list(tmp_path.glob("*restoring*"))

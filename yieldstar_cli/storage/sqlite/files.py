@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -11,14 +12,18 @@ from pathlib import Path
 
 from yieldstar_cli.errors import (
     DatabaseReadOnly,
+    DiskFull,
     FileInTheWay,
     ForeignFile,
     NoDatabase,
+    StorageError,
     UnsafeFilesystem,
     UntrustedPath,
 )
 
 SHORTEST_DATABASE = 512
+#: What the system says where there is no room.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # On these, locks or shared memory do not work as WAL needs them.
 _NETWORK = ("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "afs", "ncpfs", "9p", "davfs")
@@ -174,11 +179,14 @@ def rename(place: str, name: str) -> None:
 
 def sync(place: str) -> None:
     """Wait until a file that nobody has open is on the disk."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _unwritable(place, error) from error
 
 
 def take_name(partial: str, place: str, *, replace: bool) -> None:
@@ -187,15 +195,38 @@ def take_name(partial: str, place: str, *, replace: bool) -> None:
     Raises FileInTheWay where there is such a file and `replace` is not said.
     """
     try:
-        if replace:
+        if replace or not _linked(partial, place):
             os.replace(partial, place)
-        else:
-            # A rename would write over what came meanwhile.
-            os.link(partial, place)
-            os.unlink(partial)
     except FileExistsError as error:
         raise FileInTheWay(f"{place} is there already", why=("It was not touched.",)) from error
+    except OSError as error:
+        raise _unwritable(place, error) from error
     sync(os.path.dirname(place))
+
+
+def _linked(partial: str, place: str) -> bool:
+    """Whether `partial` has the new name alone; a rename would write over what came meanwhile."""
+    try:
+        os.link(partial, place)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        # A file system without links: a card, a disk of another system.
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        return False
+    os.unlink(partial)
+    return True
+
+
+def _unwritable(place: str, error: OSError) -> StorageError:
+    if error.errno in NO_ROOM:
+        return DiskFull(
+            f"there is no room left to write {place}",
+            why=("Nothing was changed.",),
+            remedy=("Free some space, then try again.",),
+        )
+    return StorageError(f"{place} cannot be written: {error.strerror}")
 
 
 def close_to_others(place: str) -> None:

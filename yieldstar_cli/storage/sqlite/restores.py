@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import apsw
 
 from yieldstar_cli.clock import Clock
-from yieldstar_cli.errors import CorruptFile
+from yieldstar_cli.errors import CorruptFile, StorageError
 from yieldstar_cli.storage.sqlite import files, schema
 from yieldstar_cli.storage.sqlite.connection import open_connection, open_source
 from yieldstar_cli.storage.sqlite.copies import copy_pages, copy_view
@@ -77,7 +78,9 @@ def write_over(place: str, partial: str) -> None:
             raise translate(error, place, committing=True) from error
         finally:
             source.close()
-        db.rows(CHECKPOINT)
+        # It stands; whether the log is emptied as well is nobody's question.
+        with suppress(StorageError):
+            db.rows(CHECKPOINT)
     finally:
         db.close()
 
