@@ -381,3 +381,30 @@ def test_it_goes_on_while_the_file_is_written(shop: Shop) -> None:
     assert shop.storage.reader.counts()["admitted"] == 2
     assert shop.ys("check").code == 0
     other.close()
+
+
+def test_a_backup_that_others_may_write_is_not_restored(shop: Shop) -> None:
+    """spec K5: unless its directory is trusted by name."""
+    shop.admit()
+    shop.ys("backup", "copy.db")
+    shop.close()
+    (shop.root / "copy.db").chmod(0o666)
+
+    refused = shop.ys("restore", "copy.db", "--yes")
+    trusted = shop.ys("restore", "copy.db", "--yes", "--trust-dir", str(shop.root))
+
+    assert (refused.code, trusted.code) == (10, 0), (refused.err, trusted.err)
+
+
+def test_nothing_is_restored_where_there_is_no_project(
+    shop: Shop, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """spec K8: a command that writes makes no database just anywhere."""
+    shop.admit()
+    shop.ys("backup", "copy.db")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+
+    said = shop.ys("-C", str(elsewhere), "restore", "copy.db", "--yes")
+
+    assert said.code == 10
+    assert list(elsewhere.iterdir()) == []

@@ -7,10 +7,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine import keepers, world
+from tests.engine import keepers, promises, world
 from tests.engine.test_random_stores import Play as StorePlay
 from tests.engine.test_random_worlds import FULL_LIFE, HAPPENS, kills
 from tests.engine.worlds import Play, Way, World, played
+from yieldstar_cli.storage.upkeep import Chosen
 from yieldstar_cli.testing import Bench
 from yieldstar_cli.worker.dispatcher import Dispatcher
 
@@ -102,5 +103,50 @@ def test_no_breach_is_found_in_a_life_with_everything_in_it() -> None:
 
         assert len(play.looks) > 20
         assert [look for look in play.looks if look] == []
+    finally:
+        play.bench.close()
+
+
+class Pruned(Play):
+    """A world in which everything that can be is pruned after each event."""
+
+    def _happen(self, event: list[Any]) -> None:
+        super()._happen(event)
+        done = [one for one in self.bench.storage.upkeep.prune(Chosen()) if one.kept is None]
+        self.gone.update(one.execution_id for one in done)
+
+    def play(self) -> None:
+        self.gone: set[str] = set()
+        super().play()
+
+
+@LOUD
+@given(
+    world.loud_lives,
+    world.loud_lives,
+    world.events(others=True),
+    kills,
+    st.sampled_from([0, 3, 100]),
+)
+def test_pruning_harms_nobody_who_is_open(
+    p: Any, q: Any, events: Any, killed: Any, residents: int
+) -> None:
+    """case 323, 340; spec C2: the others replay to where they led, and no wake is lost."""
+    play = Pruned(World(p, q, events), Way(killed, residents))
+    try:
+        play.play()
+
+        assert told(play.bench) == []
+        for record in play.bench.storage.reader.find(limit=None):
+            assert (record.pruned_at is not None) == (record.execution_id in play.gone)
+            if record.pruned_at is None:
+                assert record.problem is None, record
+                kept = [
+                    play.bench.storage.reader.history(record.number, incarnation)
+                    for incarnation in range(1, record.incarnation + 1)
+                ]
+                promises.hold_history(play.bench, record, kept)
+            if not record.status.terminal:
+                promises.hold_wait(play.bench, record)
     finally:
         play.bench.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +14,7 @@ from yieldstar_cli.cli.asking import Yes, agreed
 from yieldstar_cli.cli.opened import project_of, trust_of
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.steering import told_if_unknown
+from yieldstar_cli.errors import NoDatabase
 
 EXAMPLES = ("ys restore monday.db", "ys restore /backup/shop.db --yes")
 EXITS = (exits.DONE, exits.REFUSED, exits.DATABASE, exits.UNKNOWN_COMMIT)
@@ -30,7 +33,16 @@ def command(
     """
     call = call_of(context)
     project = project_of(call)
-    trust_of(call).check_database(project.db)
+    trust = trust_of(call)
+    trust.check_database(project.db)
+    if os.path.exists(file):
+        trust.check_database(Path(file))
+    if not os.path.exists(project.db) and not project.may_create:
+        raise NoDatabase(
+            f"there is no project here and no database at {project.db}",
+            why=("Nothing was created.",),
+            remedy=("ys init", "--db PATH"),
+        )
     question = safe.visible(
         f"Replace {project.db} with {file}? Steps recorded since then run again."
     )

@@ -21,7 +21,7 @@ def back_up(db: Database, target: str, *, replace: bool) -> int:
     check_target(db.path, place, replace=replace)
     partial = f"{place}.partial"
     files.remove(partial)
-    files.pre_create(partial)
+    files.pre_create(partial, alone=True)
     try:
         copy_view(db, partial)
         files.sync(partial)

@@ -140,15 +140,20 @@ def filesystem_type(folder: str, mounts: str | None = None) -> str:
     return kind
 
 
-def pre_create(place: str) -> None:
-    """Make the empty file with mode 0600: SQLite's side files take their mode from it."""
+def pre_create(place: str, *, alone: bool = False) -> None:
+    """Make the empty file with mode 0600: SQLite's side files take their mode from it.
+
+    With `alone` nobody else may be making it: raises FileInTheWay where it is there.
+    """
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     try:
         # Nobody can have it open yet, so closing it drops nobody's locks.
         made = os.open(place, flags, 0o600)
         os.fchmod(made, 0o600)  # Whatever the umask takes away.
         os.close(made)
-    except FileExistsError:
+    except FileExistsError as error:
+        if alone:
+            raise FileInTheWay(f"{place} is there already", why=("It was not touched.",)) from error
         return  # Another process made it at the same moment.
     except OSError as error:
         raise DatabaseReadOnly(

@@ -47,7 +47,7 @@ def prepare(source: str, partial: str, clock: Clock) -> Prepared:
                 why=("Nothing was changed.",),
                 remedy=("Restore another backup.",),
             )
-        files.pre_create(partial)
+        files.pre_create(partial, alone=True)
         copy_view(db, partial)
     finally:
         db.close()
