@@ -167,6 +167,20 @@ def test_a_pruned_one_says_so_wherever_it_is_shown(shop: Shop) -> None:
     assert (document["params"], document["context"], document["steps"]) == (None, {}, [])
 
 
+def test_its_history_and_messages_are_not_said_never_to_have_been(shop: Shop) -> None:
+    """spec E3: gone is another word than never there."""
+    old_and_new(shop)
+    shop.ys("prune", "--older", "7d", "--yes")
+
+    history = shop.screen("show", "old-1", "--history")
+    messages = shop.screen("messages", "old-1")
+
+    assert history.out.splitlines()[1] == "  it is no longer kept"
+    assert messages.out == ""
+    assert messages.err == "old-1 was pruned; its messages are no longer kept.\n"
+    assert shop.ys("messages", "old-1", "--json").json == []
+
+
 def test_its_result_is_not_made_up(shop: Shop) -> None:
     """spec C2: neither by `show --result` nor by `wait`."""
     old_and_new(shop)
