@@ -291,6 +291,23 @@ def test_a_planted_breach_is_found(sound: Path, tmp_path: Path, what: str) -> No
         assert one.remedy
 
 
+def test_damage_in_one_row_hides_no_other_breach(sound: Path, tmp_path: Path) -> None:
+    """case 348: text that is not UTF-8 is told once, and the rest is asked all the same."""
+    storage = scene.planted(
+        sound,
+        tmp_path / "ys.db",
+        f"UPDATE waits SET step_key = CAST(x'ff' AS TEXT), ready_at = 5 WHERE n = {PARENT}",
+        "UPDATE executions SET due_at = NULL WHERE execution_id = 'later'",
+        f"UPDATE executions SET held_since = 5 WHERE n = {SLEEPER}",
+    )
+
+    found = [breach.code for breach in storage.upkeep.breaches()]
+
+    storage.close()
+    assert found.count("DAMAGED") == 1
+    assert {"NEVER_DUE", "HOLDS"} <= set(found)
+
+
 def test_every_rule_has_a_planted_breach() -> None:
     """A rule that finds nothing would be no rule."""
     assert {rule.code for rule in checks.RULES} <= {breach.code for breach in PLANTED.values()}

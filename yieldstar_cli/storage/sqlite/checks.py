@@ -46,30 +46,40 @@ def breaches(db: Database, *, quick: bool) -> Iterator[Breach]:
         # A view of its own, which ends with this; on a file that others write it stays as it is.
         db.rows(BEGIN_READ)
     try:
-        broken = False
-        for breach in file_breaches(db, quick=quick):
-            broken = broken or breach.code == "DAMAGED"
-            yield breach
-        for rule in RULES:
-            if not (quick and rule.slow):
-                yield from _of(db, rule, broken)
-        if not quick:
-            yield from _stores(db)
-    except YieldstarError as error:
-        yield damaged(error)
+        yield from _each_once(db, quick)
     finally:
         if alone:
             db.rollback()
 
 
-def _of(db: Database, rule: Rule, broken: bool) -> Iterator[Breach]:
+def _each_once(db: Database, quick: bool) -> Iterator[Breach]:
+    """Damage that more than one question meets is told once."""
+    told: set[str] = set()
+    for breach in _all(db, quick):
+        if breach.code != "DAMAGED" or breach.text not in told:
+            told.add(breach.text)
+            yield breach
+
+
+def _all(db: Database, quick: bool) -> Iterator[Breach]:
+    yield from file_breaches(db, quick=quick)
+    for rule in RULES:
+        if not (quick and rule.slow):
+            yield from _of(db, rule)
+    if not quick:
+        try:
+            yield from _stores(db)
+        except YieldstarError as error:
+            yield damaged(error)
+
+
+def _of(db: Database, rule: Rule) -> Iterator[Breach]:
+    """Of a damaged file, too, what it still says is told."""
     try:
         rows = db.rows(rule.statement, {"most": MOST})
-    except YieldstarError:
-        # Of a damaged file: what else it says is told all the same.
-        if broken:
-            return
-        raise
+    except YieldstarError as error:
+        yield damaged(error)
+        return
     for row in rows:
         yield rule.breach(row)
 

@@ -79,7 +79,13 @@ COUNTS = """
 SELECT status, count(*)
   FROM executions
  WHERE (:workflow_id IS NULL OR workflow_id = :workflow_id)
-   AND (:pruned OR pruned_at IS NULL)
+ GROUP BY status
+"""
+# Of the pruned ones alone, from their own index: what else is there need not be asked twice.
+COUNTS_PRUNED = """
+SELECT status, count(*)
+  FROM executions INDEXED BY executions_pruned
+ WHERE pruned_at IS NOT NULL AND (:workflow_id IS NULL OR workflow_id = :workflow_id)
  GROUP BY status
 """
 # IDs that begin alike, read from the index of IDs.
@@ -185,8 +191,12 @@ class SqliteReader:
 
     def counts(self, workflow_id: str | None = None, *, pruned: bool = True) -> dict[str, int]:
         """See `contract.Reader.counts`."""
-        bindings = {"workflow_id": workflow_id, "pruned": pruned}
-        return {str(status): int(count) for status, count in self._db.rows(COUNTS, bindings)}
+        bindings = {"workflow_id": workflow_id}
+        counts = {str(status): int(count) for status, count in self._db.rows(COUNTS, bindings)}
+        if not pruned:
+            for status, count in self._db.rows(COUNTS_PRUNED, bindings):
+                counts[status] -= count
+        return {status: count for status, count in counts.items() if count}
 
     def history(self, number: int, incarnation: int) -> list[Entry]:
         """See `contract.Reader.history`."""
