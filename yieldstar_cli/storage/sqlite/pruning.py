@@ -66,7 +66,7 @@ SELECT (SELECT p.execution_id FROM executions AS p
   FROM executions AS e
  WHERE e.n = :n
 """
-# How large it is. Lengths alone read none of the text.
+# How large it is, and in how many rows. Lengths alone read none of the text.
 SIZE = """
 SELECT octet_length(params) + octet_length(context) + octet_length(outcome)
        + ifnull(octet_length(status_value), 0) + ifnull(octet_length(problem), 0)
@@ -77,7 +77,11 @@ SELECT octet_length(params) + octet_length(context) + octet_length(outcome)
        + (SELECT ifnull(sum(octet_length(text)), 0) FROM logs WHERE n = e.n)
        + (SELECT ifnull(sum(octet_length(params)), 0) FROM incarnations WHERE n = e.n)
        + (SELECT ifnull(sum(octet_length(value) + octet_length(queue)), 0)
-            FROM messages WHERE n = e.n)
+            FROM messages WHERE n = e.n),
+       (SELECT count(*) FROM history WHERE n = e.n)
+       + (SELECT count(*) FROM attempts WHERE n = e.n)
+       + (SELECT count(*) FROM logs WHERE n = e.n)
+       + (SELECT count(*) FROM messages WHERE n = e.n)
   FROM executions AS e
  WHERE e.n = :n
 """
@@ -101,7 +105,17 @@ UPDATE executions
 )
 DONE = "UPDATE executions SET operations = 0 WHERE n = :n AND pruned_at IS NOT NULL"
 # The history goes first: without it nothing else is read. All of an execution's tables stand here.
-FORGET = (
+FORGET_ALL = (
+    "DELETE FROM history WHERE n = :n",
+    "DELETE FROM attempts WHERE n = :n",
+    "DELETE FROM logs WHERE n = :n",
+    "DELETE FROM messages WHERE n = :n",
+    "DELETE FROM incarnations WHERE n = :n",
+    "DELETE FROM lost_deliveries WHERE n = :n",
+    "DELETE FROM retries WHERE n = :n",
+)
+# Of a large one a part at a time; the tables that hold few rows of each follow at the end.
+FORGET_SOME = (
     """
 DELETE FROM history
  WHERE n = :n
@@ -120,10 +134,6 @@ DELETE FROM logs
    AND (incarnation, line) IN (SELECT incarnation, line FROM logs WHERE n = :n LIMIT :most)
 """,
     "DELETE FROM messages WHERE m IN (SELECT m FROM messages WHERE n = :n LIMIT :most)",
-    # Few, by themselves.
-    "DELETE FROM incarnations WHERE n = :n",
-    "DELETE FROM lost_deliveries WHERE n = :n",
-    "DELETE FROM retries WHERE n = :n",
 )
 VACUUM = "VACUUM"
 CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
@@ -133,6 +143,15 @@ class _Candidate(NamedTuple):
     number: int
     execution_id: str
     ended_at: int
+
+
+class _Sized(NamedTuple):
+    """What is to go, and how many rows that are."""
+
+    number: int
+    told: Prunable
+    #: Counted before its transaction; what has ended gets no more of them.
+    rows: int
 
 
 class Pruning:
@@ -146,50 +165,54 @@ class Pruning:
         """See `upkeep.Upkeep.prunable`."""
         for page in self._pages(chosen, PAGE):
             for candidate in page:
-                yield self._told(candidate, self._kept(candidate.number))
+                told = self._sized(candidate).told
+                yield replace(told, kept=self._kept(candidate.number))
 
     def prune(self, chosen: Chosen, pause: Callable[[], None]) -> Iterator[Prunable]:
         """See `upkeep.Upkeep.prune`."""
         for page in self._pages(chosen, EXECUTIONS_AT_ONCE):
             # Sizes are asked for outside of the transactions, which are to be short.
-            waiting = [self._told(candidate, None) for candidate in page]
-            numbers = [candidate.number for candidate in page]
+            waiting = [self._sized(candidate) for candidate in page]
             while waiting:
-                done = self._some(waiting, numbers)
+                done = self._some(waiting)
                 yield from done
-                del waiting[: len(done)], numbers[: len(done)]
+                del waiting[: len(done)]
                 pause()
 
-    def _some(self, waiting: Sequence[Prunable], numbers: Sequence[int]) -> list[Prunable]:
+    def _some(self, waiting: Sequence[_Sized]) -> list[Prunable]:
         """One transaction: forget as many of these as it may hold; answers the finished ones."""
         done: list[Prunable] = []
         left = ROWS_AT_ONCE
         with self._db.atomic():
-            for one, number in zip(waiting, numbers, strict=True):
-                kept = self._kept(number)
+            for one in waiting:
+                kept = self._kept(one.number)
                 if kept is None:
-                    left -= self._forget(number, left)
+                    left = self._forget(one, left)
                     if left <= 0:
                         # Perhaps not all of it; the next transaction goes on with it.
                         break
-                done.append(replace(one, kept=kept))
+                done.append(replace(one.told, kept=kept))
         return done
 
-    def _forget(self, number: int, most: int) -> int:
-        """Mark it and delete up to `most` of its rows; answers how many, at least 1.
+    def _forget(self, one: _Sized, left: int) -> int:
+        """Mark it and delete up to `left` of its rows; answers how many more may be deleted.
 
-        Fewer than `most` means that nothing of it is left.
+        0 where it may not be all; then the next transaction has to go on with it.
         """
-        bindings = {"n": number, "now": self._clock.now_ms(), "forgotten": FORGOTTEN}
+        bindings = {"n": one.number, "now": self._clock.now_ms(), "forgotten": FORGOTTEN}
         if not self._db.run(MARK, bindings):
-            return 1
-        left = most
-        for statement in FORGET:
-            left -= self._db.run(statement, {"n": number, "most": left})
-            if left <= 0:
-                return most
-        self._db.run(DONE, {"n": number})
-        return max(1, most - left)
+            return left
+        if one.rows < left:
+            left -= one.rows
+        else:
+            for statement in FORGET_SOME:
+                left -= self._db.run(statement, {"n": one.number, "most": left})
+                if left <= 0:
+                    return 0
+        for statement in FORGET_ALL:
+            self._db.run(statement, {"n": one.number})
+        self._db.run(DONE, {"n": one.number})
+        return left
 
     def _kept(self, number: int) -> str | None:
         """Why it may not go."""
@@ -200,9 +223,9 @@ class Pruning:
             return f"{waiting} waits for it"
         return None if child is None else f"its child {child} is open"
 
-    def _told(self, candidate: _Candidate, kept: str | None) -> Prunable:
-        ((size,),) = self._db.rows(SIZE, {"n": candidate.number})
-        return Prunable(candidate.execution_id, size, kept)
+    def _sized(self, candidate: _Candidate) -> _Sized:
+        ((size, rows),) = self._db.rows(SIZE, {"n": candidate.number})
+        return _Sized(candidate.number, Prunable(candidate.execution_id, size), rows)
 
     # --- which ---------------------------------------------------------------------------------
 
