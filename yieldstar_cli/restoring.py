@@ -96,10 +96,9 @@ def _replace(place: str, partial: str, clock: Clock) -> str | None:
         restores.put_in_place(place, partial)
         return kept
     try:
-        storage.upkeep.back_up(kept)
+        restores.exchange(storage.db, partial, kept)
     finally:
         storage.close()
-    restores.write_over(place, partial)
     return kept
 
 

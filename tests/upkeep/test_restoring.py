@@ -24,6 +24,8 @@ from yieldstar_cli.errors import (
 )
 from yieldstar_cli.model import Status
 from yieldstar_cli.restoring import restore
+from yieldstar_cli.storage.sqlite import restores
+from yieldstar_cli.storage.sqlite.database import Database
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.worker.liveness import LockFile
 
@@ -103,6 +105,30 @@ def test_deliveries_that_were_under_way_are_due_again(
     (again,) = storage.deliveries.claim(clock.now_ms(), worker=other, limit=1, workflows=[("w", 1)])
     assert again.delivery.token > claimed.delivery.token
     assert names(db_path) == ["open"]
+
+
+def test_what_is_committed_at_the_last_moment_is_in_the_copy_that_is_kept(
+    backup: Path, db_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G1: nothing that was acknowledged is in neither of the two."""
+    keep, kept = restores.keep, []
+
+    def kept_and_written(db: Database, target: str) -> int:
+        seen = keep(db, target)
+        if not kept:
+            other = SqliteStorage(db_path, clock=clock)
+            other.executions.admit(workflow_id="w", execution_id="last moment")
+            other.close()
+        kept.append(target)
+        return seen
+
+    monkeypatch.setattr(restores, "keep", kept_and_written)
+
+    done = restore(str(db_path), str(backup), clock)
+
+    assert len(kept) == 2
+    assert names(Path(str(done.kept))) == ["after", "before", "last moment"]
+    assert names(db_path) == ["before"]
 
 
 def test_it_is_refused_while_a_worker_lives(

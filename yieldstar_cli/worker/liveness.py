@@ -93,6 +93,7 @@ class LockFile:
                     return slot
         raise StorageError(
             f"{self.path} has no free place: {MOST_SLOTS} workers hold all of them",
+            why=("Or the database is being restored just now.",),
             remedy=("ys doctor",),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -9,9 +10,9 @@ import apsw
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.errors import CorruptFile, StorageError
-from yieldstar_cli.storage.sqlite import files, schema
+from yieldstar_cli.storage.sqlite import copies, files, schema
 from yieldstar_cli.storage.sqlite.connection import open_connection, open_source
-from yieldstar_cli.storage.sqlite.copies import copy_pages, copy_view
+from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 from yieldstar_cli.storage.sqlite.translate import translate
 
@@ -48,7 +49,7 @@ def prepare(source: str, partial: str, clock: Clock) -> Prepared:
                 remedy=("Restore another backup.",),
             )
         files.pre_create(partial, alone=True)
-        copy_view(db, partial)
+        copies.copy_view(db, partial)
     finally:
         db.close()
     storage = SqliteStorage(partial, clock=clock)
@@ -64,25 +65,56 @@ def prepare(source: str, partial: str, clock: Clock) -> Prepared:
     return Prepared(sum(counts.values()), still, returned)
 
 
-def write_over(place: str, partial: str) -> None:
-    """Make the database at `place` what `partial` is, in one transaction on the file itself.
+def exchange(db: Database, partial: str, kept: str) -> None:
+    """Make the database that `db` has open what `partial` is; what it was is copied to `kept`.
 
-    Whoever has it open sees the one or the other. Raises the StorageError family, CommitUnknown.
+    One transaction on the file itself: whoever has it open sees the one or the other. Nothing is
+    committed to it between the copy and that. Raises the StorageError family, CommitUnknown.
     """
-    db = open_connection(place)
+    while not write_over(db, partial, keep(db, kept)):
+        files.remove(kept)
+
+
+def keep(db: Database, kept: str) -> int:
+    """Copy the database to `kept`; answers which commit that was."""
+    db.rows(BEGIN_READ)
+    try:
+        seen = db.data_version()
+        copies.back_up(db, kept, replace=False)
+    finally:
+        db.rollback()
+    return seen
+
+
+def write_over(db: Database, partial: str, seen: int) -> bool:
+    """Write `partial` over it, unless something was committed since `seen`; then False."""
+    target = open_connection(db.path)
     try:
         source = open_source(partial)
         try:
-            copy_pages(source.connection, db.connection)
+            if not _copied(source, target, lambda: db.data_version() == seen):
+                return False
         except apsw.Error as error:
-            raise translate(error, place, committing=True) from error
+            raise translate(error, db.path, committing=True) from error
         finally:
             source.close()
         # It stands; whether the log is emptied as well is nobody's question.
         with suppress(StorageError):
-            db.rows(CHECKPOINT)
+            target.rows(CHECKPOINT)
     finally:
-        db.close()
+        target.close()
+    return True
+
+
+def _copied(source: Database, target: Database, wanted: Callable[[], bool]) -> bool:
+    with target.connection.backup("main", source.connection, "main") as backup:
+        # From the first page on nobody else can commit; what is not finished is undone.
+        backup.step(1)
+        if not wanted():
+            return False
+        while not backup.done:
+            backup.step(copies.PAGES_AT_ONCE)
+    return True
 
 
 def put_in_place(place: str, partial: str) -> None:
