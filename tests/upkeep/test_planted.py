@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -311,3 +312,18 @@ def test_damage_in_one_row_hides_no_other_breach(sound: Path, tmp_path: Path) ->
 def test_every_rule_has_a_planted_breach() -> None:
     """A rule that finds nothing would be no rule."""
     assert {rule.code for rule in checks.RULES} <= {breach.code for breach in PLANTED.values()}
+
+
+def test_the_page_on_upkeep_names_every_code_and_no_other() -> None:
+    """Who meets a code finds there what helps."""
+    page = Path(__file__).parents[2] / "docs" / "upkeep.md"
+    table = page.read_text(encoding="utf-8").partition("## Forgetting")[0]
+
+    named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)*)`", table))
+
+    assert named == {rule.code for rule in checks.RULES} | {
+        "DAMAGED",
+        "SCHEMA",
+        "OPEN_TO_OTHERS",
+        "STORE_UNTOLD",
+    }
