@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,18 @@ def build(folder: Path) -> Path:
         # All of it in the one file, which is going to be copied.
         bench.storage.settle()
     return path
+
+
+def contents(folder: Path, pattern: str = "**/*") -> dict[str, bytes]:
+    """Every file, byte for byte, as another process reads it.
+
+    In this one an opening of the database's files would drop SQLite's locks.
+    """
+    found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    return {
+        str(path): subprocess.run(["cat", str(path)], capture_output=True, check=True).stdout
+        for path in found
+    }
 
 
 def planted(path: Path, target: Path, *statements: str) -> SqliteStorage:

@@ -8,6 +8,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Shop
+from tests.upkeep import scene
 from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.ids import SystemChance
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
@@ -25,8 +26,8 @@ def spoil(shop: Shop, *statements: str) -> None:
 
 def contents(shop: Shop) -> dict[str, bytes]:
     """Every file of the project, byte for byte; the shared memory holds no data."""
-    found = sorted(path for path in shop.root.rglob("*") if path.is_file())
-    return {str(path): path.read_bytes() for path in found if path.suffix != ".db-shm"}
+    found = scene.contents(shop.root)
+    return {name: data for name, data in found.items() if not name.endswith("-shm")}
 
 
 def test_a_sound_file_is_said_to_be_sound(shop: Shop) -> None:

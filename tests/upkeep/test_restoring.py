@@ -318,6 +318,22 @@ def test_where_there_is_none_it_is_made(backup: Path, clock: ManualClock, tmp_pa
     assert target.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_copy_made_by_hand_without_its_log_is_an_older_state_and_whole(
+    storage: SqliteStorage, db_path: Path, clock: ManualClock, tmp_path: Path
+) -> None:
+    """B27: the docs warn of it; nothing is half there."""
+    end(storage, clock, "folded")
+    storage.settle()
+    end(storage, clock, "in-the-log")
+    # Another process would copy it; in this one an opening of the file would drop SQLite's locks.
+    copied = subprocess.run(["cp", str(db_path), str(tmp_path / "copy.db")], check=True)
+    assert copied.returncode == 0
+
+    restore(str(db_path), str(tmp_path / "copy.db"), clock)
+
+    assert names(db_path) == ["folded"]
+
+
 def test_a_backup_of_an_older_schema_is_brought_up_to_date(
     storage: SqliteStorage, db_path: Path, clock: ManualClock, tmp_path: Path
 ) -> None:
