@@ -75,6 +75,13 @@ def test_a_breach_says_what_which_what_it_means_and_what_helps(shop: Shop) -> No
     ]
 
 
+def test_a_file_with_nothing_but_a_message_sent_ahead_is_sound(shop: Shop) -> None:
+    """spec M1: it belongs to nobody yet."""
+    shop.storage.inbox.send("later", "q", "1", ttl_ms=1_000)
+
+    assert shop.screen("check").out == "✓ 0 executions checked. Nothing is wrong.\n"
+
+
 def test_what_helps_does_help(shop: Shop) -> None:
     """case 348: after `ys wake` the file is sound again."""
     shop.sleeping()

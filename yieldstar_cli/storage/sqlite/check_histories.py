@@ -144,7 +144,8 @@ WITHOUT_RECORD = joined(
     _OWNED,
     "UNION SELECT 'incarnations', n FROM incarnations WHERE n NOT IN",
     _OWNED,
-    "UNION SELECT 'messages', n FROM messages WHERE n NOT IN",
+    # Buffered ones have an ID instead; and NULL is in no list, not even in an empty one.
+    "UNION SELECT 'messages', n FROM messages WHERE n IS NOT NULL AND n NOT IN",
     _OWNED,
     ")",
     AT_MOST,
