@@ -42,13 +42,9 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *(
-        "docs/commands.md",
-        "docs/waiting.md",
-        "docs/stores.md",
-        "docs/effects.md",
-        "tests/README.md",
-    ),
+    *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "docs/effects.md"),
+    "docs/upkeep.md",
+    "tests/README.md",
 )
 COLUMNS = 80
 
@@ -182,6 +178,7 @@ def normal(lines: list[str]) -> list[str]:
     for pattern, word in (
         (r"\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
         (_SPAN, "SPAN"),
+        (r"\d+(\.\d+)? [kM]B\b", "SIZE"),
         (r"\S+/ys\.db", "DATABASE"),
         (r"(worker|running) [\w.-]+:\d+", r"\1 NAME"),
         (r"\d+ workflows?, \d+ slots?", "N workflows"),
@@ -419,12 +416,12 @@ def test_every_workflow_of_a_page_runs_to_its_result(
         assert msgspec.to_builtins(done.result) == result, name
 
 
-@pytest.mark.parametrize("page", ["stores", "effects"])
+@pytest.mark.parametrize("page", ["stores.md", "effects.md", "upkeep.md"])
 def test_what_a_page_shows_is_what_happens(page: str) -> None:
     """In one project, block after block."""
     with tempfile.TemporaryDirectory(prefix="ys-") as home:
         place = Place(Path(home) / "shop")
-        used = [use(block, place) for block in blocks(ROOT / "docs" / f"{page}.md")]
+        used = [use(block, place) for block in blocks(ROOT / "docs" / page)]
 
     assert [wrong for found in used for wrong in found] == []
 

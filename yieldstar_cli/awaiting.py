@@ -11,6 +11,7 @@ from yieldstar_cli.engine.retry import Span
 from yieldstar_cli.errors import (
     ExecutionCancelled,
     ExecutionFailed,
+    ExecutionPruned,
     InvalidExecutionEvent,
     UndecodableRecord,
     UsageError,
@@ -74,10 +75,13 @@ class Pause:
 def result_of(record: ExecutionRecord, execution: str | ExecutionRef[Any]) -> Any:
     """The result of a record that has ended: typed by a reference, plain for a bare ID.
 
-    Raises ExecutionFailed, ExecutionCancelled, and UndecodableRecord for what no longer fits.
+    Raises ExecutionFailed, ExecutionCancelled, ExecutionPruned where it is no longer kept, and
+    UndecodableRecord for what no longer fits.
     """
     from yieldstar_cli import codec, failures
 
+    if record.pruned_at is not None:
+        raise ExecutionPruned(record.execution_id, str(record.status))
     match record.outcome:
         case Completed(result):
             wanted = execution.result_type if isinstance(execution, ExecutionRef) else Any

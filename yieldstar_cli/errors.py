@@ -214,6 +214,28 @@ class ExecutionCancelled(YieldstarError):
     exit_code = 9
 
 
+class ExecutionPruned(YieldstarError):
+    """The execution has ended, and its outcome is no longer kept (spec E3, C2)."""
+
+    code = "OUTCOME_PRUNED"
+    exit_code = 6
+
+    def __init__(self, execution_id: str, status: str) -> None:
+        super().__init__(
+            f"the outcome of {execution_id!r} is no longer kept",
+            why=(f"It is {status}; its history and values were pruned.",),
+        )
+        self.execution_id = execution_id
+        self.status = status
+
+
+class ExecutionNeeded(YieldstarError):
+    """The execution is open, or an open one still needs it: it cannot be deleted (spec E3, C2)."""
+
+    code = "EXECUTION_NEEDED"
+    exit_code = 6
+
+
 class WaitTimeout(YieldstarError, TimeoutError):
     """The awaited execution had not ended in time; nothing was changed."""
 
@@ -253,6 +275,20 @@ class CorruptFile(StorageError):
     """The file is damaged."""
 
     code = "CORRUPT_FILE"
+
+
+class FileInTheWay(YieldstarError):
+    """A file stands where another was to be written; it was not touched."""
+
+    code = "FILE_IN_THE_WAY"
+    exit_code = 6
+
+
+class WorkersAlive(StorageError):
+    """Workers are at the database, so it cannot be replaced; nothing was changed."""
+
+    code = "WORKERS_ALIVE"
+    exit_code = 6
 
 
 class UnreadableText(CorruptFile):

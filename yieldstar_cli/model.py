@@ -208,6 +208,8 @@ class ExecutionRecord:
     paused: Paused | None = None
     #: It goes on at a worker that has one of these tags (spec O5).
     needs: tuple[str, ...] = ()
+    #: Since when its history and values are no longer kept; its outcome then says nothing.
+    pruned_at: int | None = None
 
     @property
     def params(self) -> object:
@@ -661,6 +663,8 @@ class Ended:
     #: When it became terminal.
     at: int
     outcome: TerminalOutcome | None
+    #: Its outcome is no longer kept: `outcome` only says how it ended.
+    pruned: bool = False
 
 
 @quick_dataclass(frozen=True, slots=True)

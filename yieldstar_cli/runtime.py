@@ -142,8 +142,8 @@ class Runtime(StoreSession):
 
         The result has the workflow's own type if `execution` came from triggering a workflow
         object, else it is plain data. `timeout` is a span ("10s", or seconds). Raises
-        ExecutionFailed, ExecutionCancelled, ExecutionNotFound, and WaitTimeout (a TimeoutError),
-        which changes nothing. Source: spec K10.
+        ExecutionFailed, ExecutionCancelled, ExecutionPruned, ExecutionNotFound, and WaitTimeout (a
+        TimeoutError), which changes nothing. Source: spec K10.
         """
         pause = Pause(None if timeout is None else timeout_ms(timeout))
         execution_id = named(execution)

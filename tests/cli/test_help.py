@@ -16,8 +16,8 @@ from yieldstar_cli.cli.verbs import ACTIONS, GROUPS, NAMES, VERBS
 
 #: What is planned and not built: no page may name it as something to type.
 NOT_BUILT = frozenset(
-    "watch logs stats top replay export retry schedule dev lint check prune delete "  # noqa: SIM905
-    "backup serve config".split()
+    "watch logs stats top replay export retry schedule dev lint "  # noqa: SIM905
+    "serve config".split()
 )
 
 #: Verb and action, of the verbs that have some.

@@ -94,6 +94,7 @@ def test_a_newer_file_is_refused_by_every_command_and_stays_as_it_is(
     """B30: one line, what is needed, ten; nothing written."""
     charge_order()
     shop.admit()
+    shop.ys("backup", "copy.db")
     shop.close()
     connection = apsw.Connection(str(shop.db))
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -115,6 +116,10 @@ def test_a_newer_file_is_refused_by_every_command_and_stays_as_it_is(
         "pause": ("order-42",),
         "resume": ("order-42",),
         "store": ("list",),
+        "prune": ("--older", "1d"),
+        "delete": ("order-42",),
+        "backup": ("other.db",),
+        "restore": ("copy.db", "--yes"),
     }
 
     said = shop.ys("--json", name, *words.get(name, ()))

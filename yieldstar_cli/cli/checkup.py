@@ -12,6 +12,7 @@ from yieldstar_cli.cli import mounts, shells
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup_effects import disputed_effects
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
+from yieldstar_cli.cli.checkup_upkeep import check_upkeep
 from yieldstar_cli.cli.facts import Crew, seen_at
 from yieldstar_cli.cli.findings import Finding
 from yieldstar_cli.cli.opened import crew, open_reading, trust_of, workflow_tags
@@ -58,6 +59,9 @@ class Checkup:
             return
         self._check_lock()
         self._check_wal()
+        fine, findings = check_upkeep(storage, self.call.clock.now_ms())
+        self.fine += fine
+        self.findings += findings
         people = crew(self.call, self.project, storage, everyone=True)
         self._check_workers(people)
         self._check_due(storage, people)

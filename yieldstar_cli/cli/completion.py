@@ -9,9 +9,8 @@ import typer
 
 from yieldstar_cli.cli import exits, shells
 from yieldstar_cli.cli.arguments import call_of
-from yieldstar_cli.cli.init import FileInTheWay
 from yieldstar_cli.cli.render import safe
-from yieldstar_cli.errors import UsageError
+from yieldstar_cli.errors import FileInTheWay, UsageError
 
 EXAMPLES = ("ys completion bash --install", "ys completion fish | source")
 EXITS = (exits.DONE, exits.REFUSED)

@@ -47,7 +47,9 @@ class TriggerConflict(ExecutionIdConflict):
 
 
 def is_same(record: ExecutionRecord, workflow_id: str, params_json: str) -> bool:
-    """Whether the record is of this workflow with exactly these params."""
+    """Whether the record is of this workflow with exactly these params, as far as is known."""
+    if record.pruned_at is not None:
+        return False
     return record.workflow_id == workflow_id and _canonical(record.params_json) == _canonical(
         params_json
     )
@@ -63,6 +65,8 @@ def free_id(storage: Storage, execution_id: str) -> str:
 
 def _difference(record: ExecutionRecord, params_json: str) -> str:
     """Which params differ, by name only."""
+    if record.pruned_at is not None:
+        return "params that are no longer kept"
     if _canonical(record.params_json) == _canonical(params_json):
         return "the same params"
     old, new = _load(record.params_json), _load(params_json)

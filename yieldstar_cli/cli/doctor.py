@@ -8,9 +8,9 @@ from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.arguments import Workflows, call_of
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup import Checkup
-from yieldstar_cli.cli.findings import Finding
 from yieldstar_cli.cli.opened import project_of
 from yieldstar_cli.cli.render import safe
+from yieldstar_cli.cli.render.findings import finding_lines, findings_document
 
 EXAMPLES = ("ys doctor", "ys doctor --json")
 EXITS = (exits.DONE, exits.BAD_NEWS)
@@ -27,30 +27,12 @@ def command(context: typer.Context, workflows: Workflows = None) -> int:
     checkup = Checkup(call, project_of(call, workflows=workflows))
     checkup.run()
     if call.settings.json:
-        call.print_document(_document(checkup))
+        call.print_document(findings_document(checkup.findings))
     elif call.drawn:
         call.print_lines(_drawn(call, checkup))
     else:
         call.print_lines(_piped(checkup))
     return exits.BAD_NEWS if checkup.findings else exits.DONE
-
-
-def _document(checkup: Checkup) -> dict[str, object]:
-    return {
-        "schema": "ys.findings/1",
-        "ok": not checkup.findings,
-        "findings": [
-            {
-                "code": finding.code,
-                "level": finding.level,
-                "file": finding.file,
-                "line": finding.line,
-                "text": finding.text,
-                "remedy": finding.remedy,
-            }
-            for finding in checkup.findings
-        ],
-    }
 
 
 def _piped(checkup: Checkup) -> list[str]:
@@ -75,20 +57,7 @@ def _drawn(call: Call, checkup: Checkup) -> list[str]:
         text = "durability normal: a power cut may take the last commits with it"
         lines += safe.wrap(text, width, "  ", first=f"{look.g('·')} ")
     for finding in checkup.findings:
-        lines += _finding_lines(call, finding, width)
+        lines += finding_lines(finding, look, width)
     if not checkup.findings:
         lines.append("Nothing is wrong.")
-    return lines
-
-
-def _finding_lines(call: Call, finding: Finding, width: int) -> list[str]:
-    look = call.look
-    mark = look.g("✗") if finding.level == "error" else "!"
-    style = "bad" if finding.level == "error" else "wait"
-    wrapped = safe.wrap(safe.visible(finding.text), width, "  ", first=f"{mark} ")
-    lines = [look.paint(style, mark) + wrapped[0][len(mark) :], *wrapped[1:]]
-    if finding.remedy:
-        first = f"  {look.g('→')} "
-        indent = " " * len(first)
-        lines += safe.wrap(safe.visible(finding.remedy), width, indent, first=first)
     return lines

@@ -41,7 +41,7 @@ def execution_document(record: ExecutionRecord) -> Document:
         "status": str(record.status),
         "params": raw(record.params_json),
         "context": raw(record.context_json),
-        "outcome": None if record.outcome is None else outcome_document(record.outcome),
+        "outcome": _outcome(record),
         "admitted_at": moment(record.admitted_at),
         "updated_at": moment(record.updated_at),
         "due_at": moment(record.due_at),
@@ -53,7 +53,20 @@ def execution_document(record: ExecutionRecord) -> Document:
         "detached": record.detached,
         "needs": list(record.needs),
         "deliveries": record.deliveries,
+        # Only where its history and values are no longer kept.
+        **({} if record.pruned_at is None else {"pruned_at": moment(record.pruned_at)}),
     }
+
+
+def _outcome(record: ExecutionRecord) -> Document | None:
+    """How it ended; of a pruned one only that."""
+    if record.outcome is None:
+        return None
+    return outcome_document(record.outcome) if record.pruned_at is None else _status(record)
+
+
+def _status(record: ExecutionRecord) -> Document:
+    return {"status": str(record.status)}
 
 
 def relative_document(record: ExecutionRecord) -> Document:
@@ -254,11 +267,7 @@ def outcome_document(outcome: TerminalOutcome) -> Document:
 
 def awaited_document(record: ExecutionRecord) -> Document:
     """`ys.outcome/1`: what `ys wait` answers."""
-    outcome: Document = (
-        {"status": str(record.status)}
-        if record.outcome is None
-        else outcome_document(record.outcome)
-    )
+    outcome: Document = _outcome(record) or _status(record)
     took_ms = None if record.outcome is None else record.updated_at - record.admitted_at
     return {
         "schema": "ys.outcome/1",

@@ -26,7 +26,7 @@ TABLE = (
     ("4", "not found: no such execution, workflow or store"),
     ("5", "bad value: an invalid ID, params or a state that do not fit, what cannot be stored"),
     ("6", "refused by the state of things: already ended, no decision awaited, a file in the way"),
-    ("7", "the answer is bad news: the execution failed, or doctor found something"),
+    ("7", "the answer is bad news: the execution failed, or doctor or check found something"),
     ("8", "still pending: the timeout passed; nothing was changed"),
     ("9", "the awaited execution was cancelled"),
     ("10", "database: missing, busy too long, newer, damaged, read-only; nothing happened"),

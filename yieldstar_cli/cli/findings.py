@@ -16,3 +16,6 @@ class Finding:
     remedy: str | None = None
     file: str | None = None
     line: int | None = None
+    #: What it means, and for which execution; where that is known.
+    means: str | None = None
+    execution_id: str | None = None

@@ -15,20 +15,13 @@ from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.opened import open_writing, project_of
 from yieldstar_cli.cli.render import safe
 from yieldstar_cli.cli.samples import SAMPLES, Example, Sample
-from yieldstar_cli.errors import UsageError, YieldstarError
+from yieldstar_cli.errors import FileInTheWay, UsageError
 from yieldstar_cli.project import utf8_path
 
 EXAMPLES = ("ys init", "ys init shop --example approval")
 EXITS = (exits.DONE, exits.USAGE, exits.REFUSED, exits.DATABASE)
 
 IGNORED = ("ys.db", "ys.db-*")
-
-
-class FileInTheWay(YieldstarError):
-    """A file stands where one would be made; nothing was changed."""
-
-    code = "FILE_IN_THE_WAY"
-    exit_code = exits.REFUSED
 
 
 def command(

@@ -46,6 +46,9 @@ def command(
         bool, typer.Option("--approvals", help="Waiting for ys approve or ys reject.")
     ] = False,
     due: Annotated[bool, typer.Option("--due", help="Due now.")] = False,
+    pruned: Annotated[
+        bool, typer.Option("--pruned", help="Also those that were pruned or deleted.")
+    ] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Changed within this span.", metavar="D")
     ] = None,
@@ -99,6 +102,7 @@ def command(
         sort=sort,
         reverse=reverse,
         limit=None if everything or limit >= _BOUNDLESS else limit,
+        pruned=pruned,
         header=header,
         columns=_columns(columns),
     )

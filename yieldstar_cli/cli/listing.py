@@ -44,6 +44,8 @@ class Filters:
     sort: str = "updated"
     reverse: bool = False
     limit: int | None = 20
+    #: Also those whose history and values are no longer kept.
+    pruned: bool = False
     header: bool = False
     columns: tuple[str, ...] = COLUMNS[:5]
 
@@ -77,7 +79,7 @@ def picture(
     look, crew = call.look, crew_now()
     with storage.atomic():
         records = _records(call, storage, filters, lambda: crew)
-        counts = storage.reader.counts(filters.workflow_id)
+        counts = storage.reader.counts(filters.workflow_id, pruned=filters.pruned)
         if not records:
             return empty_lines(sum(storage.reader.counts().values()), look)
         lines = table_lines(
@@ -126,6 +128,7 @@ def _records(
         limit=filters.limit,
         # Only the documents show them; 20 MB each would keep a short list waiting.
         payloads=call.settings.json,
+        pruned=filters.pruned,
     )
     if not filters.running:
         return records

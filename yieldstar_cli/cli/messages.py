@@ -51,6 +51,10 @@ def command(
         record = identify.find_one(call, project, storage, word, literal=is_literal, complete=True)
         name = record.execution_id
         found = storage.inbox.messages(name, queue=queue, limit=limit)
+        if record.pruned_at is not None:
+            call.say(safe.visible(f"{name} was pruned; its messages are no longer kept."))
+            if call.drawn:
+                return exits.DONE
     if call.settings.json:
         call.print_document([_document(message) for message in found])
     elif call.drawn:

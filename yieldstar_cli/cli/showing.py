@@ -16,6 +16,7 @@ from yieldstar_cli.clock import rfc3339
 from yieldstar_cli.errors import (
     ExecutionCancelled,
     ExecutionFailed,
+    ExecutionPruned,
     UsageError,
     WaitTimeout,
 )
@@ -88,6 +89,8 @@ def _next(facts: Facts) -> list[str]:
     record = facts.record
     if facts.earlier is not None:
         return [f"ys show {name} --incarnation {record.incarnation} --history", f"ys show {name}"]
+    if record.pruned_at is not None:
+        return ["ys list --pruned"]
     if record.status.terminal:
         return [f"ys show {name} --history"]
     if record.paused is not None:
@@ -108,7 +111,9 @@ def _fields(facts: Facts) -> list[str]:
         _fields_line("workflow_id", record.workflow_id),
         _fields_line("status", str(record.status)),
     ]
-    if record.outcome is not None:
+    if record.pruned_at is not None:
+        lines.append(_fields_line("pruned", rfc3339(record.pruned_at)))
+    elif record.outcome is not None:
         lines.append(_outcome_field(record))
     if record.due_at is not None:
         lines.append(_fields_line("due_at", rfc3339(record.due_at)))
@@ -214,6 +219,8 @@ def _fields_line(*fields: str) -> str:
 def print_result(call: Call, record: ExecutionRecord, *, reveal: bool) -> int:
     """Print only the result, exact where a program reads it; raise what is not one."""
     name = record.execution_id
+    if record.pruned_at is not None:
+        raise ExecutionPruned(name, str(record.status))
     match record.outcome:
         case Completed(result):
             print_value(call, result, reveal=reveal)

@@ -42,6 +42,11 @@ VERBS = (
     Verb("wake", STEER, "Ask for an execution to be delivered, now or later."),
     Verb("store", STEER, "Look at stores, or write them and wake who waits on them."),
     Verb("doctor", LOOK_AFTER, "Check the database, the workers and the workflow files."),
+    Verb("check", LOOK_AFTER, "Check that the database holds to every rule of a sound one."),
+    Verb("prune", LOOK_AFTER, "Forget the history and values of executions that ended long ago."),
+    Verb("delete", LOOK_AFTER, "Forget the history and values of executions that have ended."),
+    Verb("backup", LOOK_AFTER, "Copy the database as it is at one moment, while others write."),
+    Verb("restore", LOOK_AFTER, "Put a backup in the place of the database."),
     Verb("completion", LOOK_AFTER, "Print the script that lets your shell complete ys lines."),
     Verb("help", LOOK_AFTER, "Show a help page: a command, or a topic such as exit-codes."),
 )

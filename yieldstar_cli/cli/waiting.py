@@ -12,7 +12,7 @@ from yieldstar_cli.cli.render import document, safe
 from yieldstar_cli.cli.render.times import took
 from yieldstar_cli.cli.showing import print_value
 from yieldstar_cli.cli.typed import typed
-from yieldstar_cli.errors import ExecutionFailed, WaitTimeout
+from yieldstar_cli.errors import ExecutionFailed, ExecutionPruned, WaitTimeout
 from yieldstar_cli.failures_view import summarize, view_error
 from yieldstar_cli.model import (
     CancelledOutcome,
@@ -116,6 +116,11 @@ def _print_outcome(call: Call, record: ExecutionRecord, wanted: Wanted) -> None:
 
 
 def _print_result(call: Call, record: ExecutionRecord, wanted: Wanted) -> None:
+    if record.pruned_at is not None:
+        from yieldstar_cli.cli.edge import report_plainly
+
+        report_plainly(call, ExecutionPruned(record.execution_id, str(record.status)))
+        return
     match record.outcome:
         case Completed(result):
             print_value(call, result, reveal=wanted.reveal)
@@ -132,6 +137,8 @@ def _drawn(call: Call, record: ExecutionRecord) -> str:
     look = call.look
     line = f"{safe.visible(record.execution_id)}    {look.status(str(record.status))}"
     span = took(record.updated_at - record.admitted_at)
+    if record.pruned_at is not None:
+        return f"{line} after {span}; its outcome is no longer kept"
     match record.outcome:
         case Completed():
             return f"{line} in {span}"
@@ -145,6 +152,8 @@ def _drawn(call: Call, record: ExecutionRecord) -> str:
 
 def _piped(record: ExecutionRecord) -> str:
     name = safe.visible(record.execution_id)
+    if record.pruned_at is not None:
+        return f"{name}\t{record.status}\t"
     match record.outcome:
         case Completed(result):
             value = document.dumps(document.raw(result))

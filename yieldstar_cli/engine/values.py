@@ -27,6 +27,7 @@ from yieldstar_cli.errors import (
     InvalidMessageEvent,
     InvalidState,
     InvalidStore,
+    OutcomePruned,
     StepFailed,
     StoreChanged,
     StoreMissing,
@@ -198,9 +199,14 @@ def joined(texts: Sequence[str]) -> str:
     return f"[{','.join(texts)}]"
 
 
-def ended(handle: ExecutionHandle[Any], outcome: TerminalOutcome | None) -> tuple[bool, str]:
+def ended(
+    handle: ExecutionHandle[Any], outcome: TerminalOutcome | None, *, pruned: bool = False
+) -> tuple[bool, str]:
     """The end of an awaited execution as (ok, JSON text) (spec C2, C4)."""
     name = handle.execution_id
+    if pruned:
+        gone = OutcomePruned(f"{name} has ended, and its outcome is no longer kept")
+        return False, failures.encode_error(gone)
     match outcome:
         case Completed(result):
             return True, result

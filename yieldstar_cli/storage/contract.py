@@ -41,6 +41,7 @@ from yieldstar_cli.model import (
     WakeAnswer,
     WorkerRow,
 )
+from yieldstar_cli.storage.upkeep import Upkeep
 
 T = TypeVar("T")
 
@@ -253,17 +254,18 @@ class Reader(Protocol):
         offset: int = 0,
         payloads: bool = True,
         awaiting: str | None = None,
+        pruned: bool = True,
     ) -> list[ExecutionRecord]:
         """Records by filter, unfinished first unless `sort` says otherwise.
 
         `sort` is "updated", "due", "admitted" or "took". `where` compares params: key to text.
         `awaiting` names a queue that it waits on. Without `payloads` params, context and results
-        are left out, so that size costs nothing.
+        are left out, so that size costs nothing; without `pruned` so are pruned executions.
         """
         ...
 
-    def counts(self, workflow_id: str | None = None) -> dict[str, int]:
-        """How many executions have each status."""
+    def counts(self, workflow_id: str | None = None, *, pruned: bool = True) -> dict[str, int]:
+        """How many executions have each status; without `pruned` of those that are not."""
         ...
 
     def history(self, number: int, incarnation: int) -> list[Entry]:
@@ -544,6 +546,8 @@ class Storage(Protocol):
     def workers(self) -> Workers: ...
     @property
     def catalog(self) -> Catalog: ...
+    @property
+    def upkeep(self) -> Upkeep: ...
     @property
     def max_value(self) -> int:
         """How many bytes one value may have as JSON (spec V2)."""

@@ -323,7 +323,7 @@ class Applying:
         if handle is None or end is None or not self._goes(handle):
             return
         del self._looks.ended[key]
-        ok, text = values.ended(handle, end.outcome)
+        ok, text = values.ended(handle, end.outcome, pruned=end.pruned)
         self._apply(handle, ok, text, handle.issued_at)
 
     def _apply_watch(self, what: tuple[StoreWatch[Any], watching.Ended]) -> None:

@@ -18,7 +18,7 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from yieldstar_cli.clock import SystemClock, monotonic_ms
 from yieldstar_cli.errors import StorageError
@@ -93,6 +93,7 @@ class LockFile:
                     return slot
         raise StorageError(
             f"{self.path} has no free place: {MOST_SLOTS} workers hold all of them",
+            why=("Or the database is being restored just now.",),
             remedy=("ys doctor",),
         )
 
@@ -120,6 +121,22 @@ class LockFile:
             self._unlock(slot)
             return True
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """While it lasts no worker of this host can be alive, or begin; False where one is.
+
+        Asks the kernel for every byte at once. Other questions to this file wait meanwhile.
+        """
+        with _registry.lock:
+            # The bytes of this process's own workers would be lost in the unlocking.
+            if self._opened.held or not self._try_lock(0, MOST_SLOTS):
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                self._unlock(0, MOST_SLOTS)
+
     def find_dead(self, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
         """Those of `rows`, workers not known to have stopped, that are certainly dead.
 
@@ -141,9 +158,9 @@ class LockFile:
     def _concerns(self, row: WorkerRow) -> bool:
         return (row.boot_id, row.device, row.inode) == (self.boot_id, self.device, self.inode)
 
-    def _try_lock(self, slot: int) -> bool:
+    def _try_lock(self, slot: int, count: int = 1) -> bool:
         try:
-            fcntl.lockf(self._opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, slot)
+            fcntl.lockf(self._opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, count, slot)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 return False
@@ -154,8 +171,8 @@ class LockFile:
             ) from error
         return True
 
-    def _unlock(self, slot: int) -> None:
-        fcntl.lockf(self._opened.descriptor, fcntl.LOCK_UN, 1, slot)
+    def _unlock(self, slot: int, count: int = 1) -> None:
+        fcntl.lockf(self._opened.descriptor, fcntl.LOCK_UN, count, slot)
 
 
 def boot_id() -> str:

@@ -18,7 +18,8 @@ def history_lines(facts: Facts, *, reveal: bool, look: Look, times: Times) -> li
     record = facts.record
     head = f"{safe.visible(record.execution_id)}    history, incarnation {record.incarnation}"
     if not facts.entries:
-        return [head, "  no step has ended yet"]
+        pruned = record.pruned_at is not None
+        return [head, f"  {'it is no longer kept' if pruned else 'no step has ended yet'}"]
     lines = [head, f"  #   {'operation':<{_NAME}}  {'at':<12}  value"]
     for number, entry in enumerate(facts.entries, 1):
         glyph = look.g("⊘" if entry.withdrawn else "✓" if entry.ok else "✗")

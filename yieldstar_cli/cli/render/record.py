@@ -37,6 +37,8 @@ def record_lines(
         lines.append("")
     outcome = None if facts.earlier is not None else facts.record.outcome
     told = outcome.error if isinstance(outcome, Failed) else None
+    if facts.record.pruned_at is not None:
+        return lines
     lines += step_lines(operations(facts), facts.now_ms, look, told=told)
     return lines + _dispute_lines(facts, reveal, look, times)
 
@@ -96,7 +98,11 @@ def _header(facts: Facts, file: str, look: Look) -> str:
 def _block(facts: Facts, reveal: bool, look: Look, times: Times) -> list[str]:
     record = facts.record
     room = look.width - 1 - 2 - _KEY
-    lines = _outcome_lines(facts, reveal, look)
+    if record.pruned_at is not None:
+        gone = f"{times.past(record.pruned_at)}; its history and values are no longer kept"
+        lines = [_line("pruned", look.clip(gone, room))]
+    else:
+        lines = _outcome_lines(facts, reveal, look)
     if record.params_json not in ("null", "{}"):
         lines.append(_line("params", _value(record.params_json, room, reveal, look)))
     if record.context_json not in ("null", "{}"):

@@ -9,7 +9,7 @@ from typing import Literal
 import apsw
 
 from yieldstar_cli.clock import Clock, SystemClock
-from yieldstar_cli.errors import DatabaseBusy, UnsafeFilesystem
+from yieldstar_cli.errors import DatabaseBusy, NoDatabase, UnsafeFilesystem
 from yieldstar_cli.ids import Chance, SystemChance
 from yieldstar_cli.storage.sqlite import files, schema
 from yieldstar_cli.storage.sqlite.database import BEGIN_WRITE, COMMIT, Database
@@ -88,6 +88,26 @@ def open_connection(
     if not readonly:
         # From here on the file is ours: the last one out folds the WAL into it.
         db.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    return db
+
+
+def open_source(path: str | os.PathLike[str]) -> Database:
+    """Open a database of ours, of this schema or an older one, to be copied; never written.
+
+    Raises ForeignFile, SchemaTooNew, CorruptFile, NoDatabase, UntrustedPath.
+    """
+    place = files.place_of(path)
+    files.check_file(place, create=False, readonly=True)
+    # Without a log nobody has it open; then nothing is left beside it by reading it.
+    alone = not os.path.lexists(f"{place}-wal")
+    db = _connect_unchanging(place) if alone else _connect(place, readonly=True)
+    try:
+        _harden(db.connection)
+        if schema.version_of(db) == 0:
+            raise NoDatabase(f"{place} is empty", why=("There is nothing in it to restore.",))
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

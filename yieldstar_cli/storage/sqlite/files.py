@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -11,13 +12,18 @@ from pathlib import Path
 
 from yieldstar_cli.errors import (
     DatabaseReadOnly,
+    DiskFull,
+    FileInTheWay,
     ForeignFile,
     NoDatabase,
+    StorageError,
     UnsafeFilesystem,
     UntrustedPath,
 )
 
 SHORTEST_DATABASE = 512
+#: What the system says where there is no room.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 # On these, locks or shared memory do not work as WAL needs them.
 _NETWORK = ("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "afs", "ncpfs", "9p", "davfs")
@@ -134,20 +140,98 @@ def filesystem_type(folder: str, mounts: str | None = None) -> str:
     return kind
 
 
-def pre_create(place: str) -> None:
-    """Make the empty file with mode 0600: SQLite's side files take their mode from it."""
+def pre_create(place: str, *, alone: bool = False) -> None:
+    """Make the empty file with mode 0600: SQLite's side files take their mode from it.
+
+    With `alone` nobody else may be making it: raises FileInTheWay where it is there.
+    """
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     try:
         # Nobody can have it open yet, so closing it drops nobody's locks.
         made = os.open(place, flags, 0o600)
         os.fchmod(made, 0o600)  # Whatever the umask takes away.
         os.close(made)
-    except FileExistsError:
+    except FileExistsError as error:
+        if alone:
+            raise FileInTheWay(f"{place} is there already", why=("It was not touched.",)) from error
         return  # Another process made it at the same moment.
     except OSError as error:
         raise DatabaseReadOnly(
             f"{place} cannot be created: {error.strerror}", why=("Nothing was created.",)
         ) from error
+
+
+def check_folder(place: str) -> None:
+    """Refuse a directory in which no file can be made. Raises NoDatabase, DatabaseReadOnly."""
+    _check_absent(place, create=True)
+    if os.path.isdir(place):
+        raise ForeignFile(
+            f"{place} is a directory", why=("It was not touched.",), remedy=("Name a file.",)
+        )
+
+
+def remove(place: str) -> None:
+    """Take a file away that nobody has open; harmless where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)
+
+
+def rename(place: str, name: str) -> None:
+    """Give a file another name; harmless where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(place, name)
+
+
+def sync(place: str) -> None:
+    """Wait until a file that nobody has open is on the disk."""
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _unwritable(place, error) from error
+
+
+def take_name(partial: str, place: str, *, replace: bool) -> None:
+    """Give a finished file its name, for good, and take the one it had.
+
+    Raises FileInTheWay where there is such a file and `replace` is not said.
+    """
+    try:
+        if replace or not _linked(partial, place):
+            os.replace(partial, place)
+    except FileExistsError as error:
+        raise FileInTheWay(f"{place} is there already", why=("It was not touched.",)) from error
+    except OSError as error:
+        raise _unwritable(place, error) from error
+    sync(os.path.dirname(place))
+
+
+def _linked(partial: str, place: str) -> bool:
+    """Whether `partial` has the new name alone; a rename would write over what came meanwhile."""
+    try:
+        os.link(partial, place)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        # A file system without links: a card, a disk of another system.
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        return False
+    os.unlink(partial)
+    return True
+
+
+def _unwritable(place: str, error: OSError) -> StorageError:
+    if error.errno in NO_ROOM:
+        return DiskFull(
+            f"there is no room left to write {place}",
+            why=("Nothing was changed.",),
+            remedy=("Free some space, then try again.",),
+        )
+    return StorageError(f"{place} cannot be written: {error.strerror}")
 
 
 def close_to_others(place: str) -> None:

@@ -28,6 +28,7 @@ _FILTERED = """
                                   = wanted.value)))
    AND (:awaiting IS NULL OR (e.status IN ('admitted', 'suspended')
                               AND e.n IN (SELECT n FROM waits WHERE queue = :awaiting)))
+   AND (:pruned OR e.pruned_at IS NULL)
 """
 _PAGE = "LIMIT :limit OFFSET :offset"
 _LATEST_FIRST = joined("ORDER BY e.updated_at DESC, e.n DESC", _PAGE)

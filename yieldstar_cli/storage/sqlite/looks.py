@@ -21,7 +21,9 @@ SELECT CASE WHEN NOT cancel_told THEN cancel_at END, cancel_reason,
   FROM executions
  WHERE n = :n
 """
-STATUS = "SELECT status, outcome FROM executions WHERE execution_id = :execution_id"
+STATUS = """
+SELECT status, outcome, pruned_at FROM executions WHERE execution_id = :execution_id
+"""
 NUDGED = """
 SELECT n, nudged
   FROM executions INDEXED BY executions_nudged
@@ -93,7 +95,10 @@ class Looks:
         except InvalidExecutionEvent:
             return None
         row = self._db.row(STATUS, known)
-        return None if row is None else (row[0], records.terminal_outcome(*row))
+        if row is None:
+            return None
+        status, outcome, pruned_at = row
+        return status, None if pruned_at is not None else records.terminal_outcome(status, outcome)
 
     def ready(self, number: int, *, told: bool) -> Ready:
         """Whether there is something to look at; `told`: the function knows of its cancellation."""

@@ -36,6 +36,13 @@ SELECT status, count(*)
  WHERE workflow_id = :workflow_id
  GROUP BY status
 """
+# Of the pruned ones alone, from their own index: what else is there need not be asked twice.
+COUNTS_PRUNED = """
+SELECT status, count(*)
+  FROM executions INDEXED BY executions_pruned
+ WHERE pruned_at IS NOT NULL AND (:workflow_id IS NULL OR workflow_id = :workflow_id)
+ GROUP BY status
+"""
 # IDs that begin alike, read from the index of IDs.
 BEGIN_ALIKE = """
 SELECT execution_id
@@ -104,6 +111,7 @@ class SqliteReader:
         offset: int = 0,
         payloads: bool = True,
         awaiting: str | None = None,
+        pruned: bool = True,
     ) -> list[ExecutionRecord]:
         """See `contract.Reader.find`."""
         bindings = {
@@ -121,6 +129,7 @@ class SqliteReader:
             "redelivery_ms": self._redelivery_ms,
             "payloads": payloads,
             "awaiting": awaiting,
+            "pruned": pruned,
         }
         if (sort, reverse) == ("updated", False):
             wanted = STATUSES if statuses is None else frozenset(statuses)
@@ -150,15 +159,18 @@ class SqliteReader:
     def _records(self, statement: str, bindings: dict[str, Any]) -> list[ExecutionRecord]:
         return [records.record(row) for row in self._db.rows(statement, bindings)]
 
-    def counts(self, workflow_id: str | None = None) -> dict[str, int]:
+    def counts(self, workflow_id: str | None = None, *, pruned: bool = True) -> dict[str, int]:
         """See `contract.Reader.counts`."""
+        bindings = {"workflow_id": workflow_id}
         if workflow_id is None:
-            counted = zip(COUNTED, self._db.rows(COUNTS)[0], strict=True)
-            return {status: int(count) for status, count in counted if count}
-        return {
-            str(status): int(count)
-            for status, count in self._db.rows(COUNTS_OF, {"workflow_id": workflow_id})
-        }
+            counts = dict(zip(COUNTED, map(int, self._db.rows(COUNTS)[0]), strict=True))
+        else:
+            rows = self._db.rows(COUNTS_OF, bindings)
+            counts = {str(status): int(count) for status, count in rows}
+        if not pruned:
+            for status, count in self._db.rows(COUNTS_PRUNED, bindings):
+                counts[status] -= count
+        return {status: count for status, count in counts.items() if count}
 
     def history(self, number: int, incarnation: int) -> list[Entry]:
         """See `contract.Reader.history`."""

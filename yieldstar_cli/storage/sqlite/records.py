@@ -46,7 +46,8 @@ SELECT e.n, e.execution_id, e.workflow_id, iif(:payloads, e.params, 'null'),
           FROM pauses
          WHERE workflow_id IN (e.workflow_id, '')
          ORDER BY workflow_id DESC
-         LIMIT 1)
+         LIMIT 1),
+       e.pruned_at
 """
 FROM = """
   FROM executions AS e
@@ -62,7 +63,7 @@ def record(row: Row) -> ExecutionRecord:
     (version, history_format, status_value, claimed_by, claimed_at, expires_at) = row[13:19]
     (held_since, held_until, held_code, poisoned_at, deaths, problem_json) = row[19:25]
     (acked_at, last_worker, started_at, operations, parent, detached) = row[25:31]
-    (cancel_at, cancel_reason, cancel_told, own_mark, needs, mark_above) = row[31:37]
+    (cancel_at, cancel_reason, cancel_told, own_mark, needs, mark_above, pruned_at) = row[31:38]
     return ExecutionRecord(
         number=number,
         execution_id=execution_id,
@@ -95,6 +96,7 @@ def record(row: Row) -> ExecutionRecord:
         cancel=_cancel(cancel_at, cancel_reason, cancel_told),
         paused=None if Status(status).terminal else paused(own_mark, mark_above),
         needs=_needs(needs),
+        pruned_at=pruned_at,
     )
 
 

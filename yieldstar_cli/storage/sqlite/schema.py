@@ -17,7 +17,7 @@ from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 #: "ystr": how `file(1)` and every version of this program know our databases.
 APPLICATION_ID = 0x79737472
 #: The schema that this program reads and writes; the number of the last migration.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 CREATED_BY = "yieldstar-cli"
 
 READ_APPLICATION = "PRAGMA application_id"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from yieldstar_cli.storage.sqlite.steering import SqliteSteering
     from yieldstar_cli.storage.sqlite.stores import SqliteStores
     from yieldstar_cli.storage.sqlite.together import Together
+    from yieldstar_cli.storage.sqlite.upkeep import SqliteUpkeep
     from yieldstar_cli.storage.sqlite.waits import Waits
     from yieldstar_cli.storage.sqlite.workers import SqliteWorkers
 
@@ -58,6 +59,7 @@ class SqliteStorage:
     inbox: SqliteInbox
     stores: SqliteStores
     effects: SqliteEffects
+    upkeep: SqliteUpkeep
     workers: SqliteWorkers
     catalog: SqliteCatalog
     # What they are made of.
@@ -183,6 +185,11 @@ class SqliteStorage:
         from yieldstar_cli.storage.sqlite.effects import SqliteEffects
 
         return SqliteEffects(self.db, self._waits, self._consequences, clock=self._clock)
+
+    def _make_upkeep(self) -> SqliteUpkeep:
+        from yieldstar_cli.storage.sqlite.upkeep import SqliteUpkeep
+
+        return SqliteUpkeep(self.db, clock=self._clock)
 
     def _make_workers(self) -> SqliteWorkers:
         from yieldstar_cli.storage.sqlite.workers import SqliteWorkers

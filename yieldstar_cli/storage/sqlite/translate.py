@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 import apsw
 
 from yieldstar_cli.errors import (
@@ -17,8 +15,7 @@ from yieldstar_cli.errors import (
     UntrustedPath,
     YieldstarError,
 )
-
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+from yieldstar_cli.storage.sqlite.files import NO_ROOM
 
 
 def translate(
@@ -78,7 +75,7 @@ def _out_of_room(exc: BaseException, system_errno: int) -> bool:
     # A file-size limit shows as a failed write with EFBIG; the transaction is undone either way.
     if isinstance(exc, apsw.FullError):
         return True
-    return isinstance(exc, apsw.IOError) and system_errno in _NO_ROOM
+    return isinstance(exc, apsw.IOError) and system_errno in NO_ROOM
 
 
 def _cannot_open(exc: apsw.CantOpenError, path: str) -> YieldstarError:

@@ -128,7 +128,7 @@ RETURNING n
 MARK_ONE = "UPDATE waits SET ready_at = ? WHERE n = ? AND kind = ? AND step_key = ?"
 # Only what is ready is read, however much is open.
 ENDED = """
-SELECT w.step_key, w.target, w.ready_at, e.status, e.outcome
+SELECT w.step_key, w.target, w.ready_at, e.status, e.outcome, e.pruned_at IS NOT NULL
   FROM waits AS w INDEXED BY waits_ready
   LEFT JOIN executions AS e ON e.n = w.target_n
  WHERE w.n = :n AND w.ready_at IS NOT NULL AND w.target IS NOT NULL
@@ -261,8 +261,14 @@ class Waits:
     def ended(self, number: int) -> list[Ended]:
         """The awaited executions that have ended or do not exist, in the order they did."""
         return [
-            Ended(key, target, at, records.terminal_outcome(status, outcome) if status else None)
-            for key, target, at, status, outcome in self._db.rows(ENDED, {"n": number})
+            Ended(
+                key,
+                target,
+                at,
+                records.terminal_outcome(status, outcome) if status else None,
+                pruned=bool(pruned),
+            )
+            for key, target, at, status, outcome, pruned in self._db.rows(ENDED, {"n": number})
         ]
 
 
