@@ -473,8 +473,16 @@ def test_claims_read_an_index_and_not_the_table(storage: SqliteStorage) -> None:
     """B97: the cost of a poll is what is due, not how many executions sleep."""
     from yieldstar_cli.storage.sqlite import claims
 
-    names = ("DUE_NUMBERS", "CLAIM_TAGGED", "CLAIM_ONLY", "ANY_LAPSED", "LAPSED", "DUE", "TAGGED")
-    for name in (*names, "NEXT_DUE", "NEXT_TAGGED", "NEXT_LEASE_END"):
+    names = (
+        "DUE_NUMBERS",
+        "CLAIM_TAGGED",
+        "CLAIM_ONLY",
+        "ENDED_OR_LAPSED",
+        "LAPSED",
+        "DUE",
+        "TAGGED",
+    )
+    for name in (*names, "TAGGED", "NEXT_DUE", "NEXT_TAGGED", "NEXT_LEASE_END"):
         statement = getattr(claims, name)
         narrow = dict.fromkeys(re.findall(r":(\w+)", statement), 1)
         plan = [row[3] for row in storage.db.rows(f"EXPLAIN QUERY PLAN {statement}", narrow)]

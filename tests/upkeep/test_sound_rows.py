@@ -57,6 +57,10 @@ def test_a_row_of_the_suite_leaves_a_sound_file(row: str, tmp_path: Path) -> Non
 
 #: These use one key for several operations, as no driver would: the check finds it.
 ONE_KEY = {
+    "test_another_operation_or_input_is_refused_and_kept",
+    "test_effects_are_found_the_latest_first",
+    "test_the_first_result_stands_and_another_is_kept_beside_it",
+    "test_who_waits_too_late_is_ready_at_once",
     "test_a_result_can_be_awaited_again",
     "test_a_snapshot_s_change_fails_with_the_actual_version",
 }

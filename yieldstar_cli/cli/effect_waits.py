@@ -6,7 +6,7 @@ from yieldstar_cli.cli.effect_words import effect_name
 from yieldstar_cli.cli.facts import Awaited, Facts
 from yieldstar_cli.cli.render.times import Times
 from yieldstar_cli.cli.steps import Operation
-from yieldstar_cli.failures import summarize
+from yieldstar_cli.failures_view import summarize
 from yieldstar_cli.nouns import dataclass
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from yieldstar_cli import failures
 from yieldstar_cli.cli.render import values
 from yieldstar_cli.cli.render.times import took
+from yieldstar_cli.failures_view import view_error
 from yieldstar_cli.model import EffectRecord, EffectReport
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _standing(step: Operation, own: str, record: EffectRecord, now_ms: int) -> s
 
 def _refused(step: Operation) -> bool:
     """Whether it was another operation's, or another input's: not its own to leave open."""
-    return step.value is not None and failures.view_error(step.value).name == "EffectMismatch"
+    return step.value is not None and view_error(step.value).name == "EffectMismatch"
 
 
 def disagreements(record: EffectRecord) -> Iterator[EffectReport]:

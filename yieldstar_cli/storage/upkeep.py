@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from yieldstar_cli.nouns import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,8 @@ _LAPSED = """
 """
 _ONLY = "AND (:only IS NULL OR execution_id = :only)"
 # Who was ended by others claims nothing more: nobody would ever take it back.
-ENDED = "SELECT 1 FROM workers WHERE n = :worker AND stopped_at IS NOT NULL"
-ANY_LAPSED = joined("SELECT 1", _LAPSED, "LIMIT 1")
+_ENDED = "EXISTS (SELECT 1 FROM workers WHERE n = :worker AND n <> 0 AND stopped_at IS NOT NULL)"
+ENDED_OR_LAPSED = joined("SELECT", _ENDED, ", EXISTS (SELECT 1", _LAPSED, ")")
 LAPSED = joined(
     "SELECT min(ifnull(covered_due_at, due_at), ifnull(due_at, covered_due_at)) AS at, n",
     _LAPSED,
@@ -223,9 +223,10 @@ class Claims:
         Of more than `limit`, `fresh` are the last that became due.
         """
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
-        if worker and self._db.row(ENDED, {"worker": worker}):
+        ended, lapsed = self._db.rows(ENDED_OR_LAPSED, narrow)[0]
+        if ended:
             return []
-        if self._db.row(ANY_LAPSED, narrow) is not None:
+        if lapsed:
             rows = self._take_with_lapsed(narrow)
         elif only is not None:
             rows = self._db.rows(CLAIM_ONLY, narrow)
@@ -249,7 +250,7 @@ class Claims:
     ) -> Iterator[tuple[int, Callable[[], ClaimRow]]]:
         """As `take`, one by one: the number of each execution, and the call that claims it."""
         narrow = self._narrow(now, worker, limit, workflows, suspects, only, tags)
-        if worker and self._db.row(ENDED, {"worker": worker}):
+        if self._db.rows(ENDED_OR_LAPSED, narrow)[0][0]:
             return
         for number, lapsed in self._candidates(narrow):
             yield number, partial(self._take_one, narrow, number, lapsed)
