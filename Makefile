@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NEW_ENOUGH = import sys; sys.exit(sys.version_info < (3, 11) and \
 	"Python 3.11 or later is needed. Name one: make demo PYTHON=python3.12")
 
-.PHONY: demo test check types tests cases bench bench-peers bench-pictures torture format clean
+.PHONY: demo test check types tests cases bench bench-peers bench-pictures torture chaos mutants format clean
 
 demo: $(VENV)/demo.stamp
 	@sh scripts/demo.sh $(abspath $(BIN))
@@ -47,6 +47,14 @@ bench-pictures: $(VENV)/dev.stamp
 # The long form of the crash, race and property tests.
 torture: $(VENV)/dev.stamp
 	YS_TORTURE=1 $(BIN)/pytest -o timeout=14400 -n 2 --dist worksteal tests
+
+# Many executions while workers die, stand still, find no room and meet locks: ten minutes.
+chaos: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.chaos.run
+
+# Plants faults in copies of the product; the simulator and the tests have to find them.
+mutants: $(VENV)/dev.stamp
+	$(BIN)/python scripts/mutants.py
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .

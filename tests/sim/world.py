@@ -23,6 +23,7 @@ from tests.sim.disk import Disk, simulated_disk
 from yieldstar_cli.errors import CommitUnknown, DatabaseBusy, StorageError, YieldstarError
 from yieldstar_cli.model import ExecutionRecord
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+from yieldstar_cli.storage.upkeep import Chosen, Prunable
 from yieldstar_cli.worker.ports import StepCall
 
 BEGIN_AT = 1_700_000_000_000
@@ -73,6 +74,9 @@ def moves_of(seed: int, count: int) -> list[Move]:
     for name, weight in (CLIENTS | TROUBLE).items():
         if dice.random() < 0.6:
             weights[name] = weight * dice.choice((1, 1, 3))
+    if seed % 5 == 0:
+        # What is pruned cannot be replayed any more: the judge knows less of such a world.
+        weights["prune"] = 2
     names = sorted(weights)
     chosen = dice.choices(names, [weights[name] for name in names], k=count)
     return [Move(name, dice.randrange(1 << 20), dice.randrange(1 << 20)) for name in chosen]
@@ -123,6 +127,8 @@ class World:
         self.admitted: dict[str, tuple[str, int]] = {}
         self.sent: Counter[str] = Counter()
         self.seen: dict[str, Any] = {}
+        #: What was pruned.
+        self.pruned: set[str] = set()
         #: What hit the workers: a step may have run once more for each.
         self.hits = 0
         #: Whether clocks were set: then a lease may be seen to end before its owner sees it.
@@ -343,6 +349,11 @@ class World:
         """An outcome was seen."""
         if record is None:
             return
+        if record.pruned_at is not None:
+            before = self.seen.get(record.execution_id)
+            if not record.status.terminal or type(before) not in (type(record.outcome), type(None)):
+                raise Breach(f"{record.execution_id} was {before}, is pruned and {record.status}")
+            return
         if record.outcome is not None:
             before = self.seen.setdefault(record.execution_id, record.outcome)
             if before != record.outcome:
@@ -471,6 +482,22 @@ class World:
         self.workers = [None] * WORKERS
         self.clock.skew = 0
         self.client = self.open(self.clock)
+
+    def _prune(self, a: int, b: int) -> object:
+        """History and values of some that ended go; what is needed is kept."""
+        chosen = Chosen(ended_before=self.now - (0, HOUR)[a % 2], keep=b % 3)
+
+        def prune() -> object:
+            pruned = [one.execution_id for one in self._upkeep(chosen)]
+            self.pruned.update(pruned)
+            return pruned
+
+        return self._told(prune)
+
+    def _upkeep(self, chosen: Chosen) -> Iterator[Prunable]:
+        for one in self.client.upkeep.prune(chosen, pause=lambda: None):
+            if one.kept is None:
+                yield one
 
     def _swap(self, a: int, b: int) -> object:
         """The modules were loaded anew: the same functions, and no resident of the old ones."""
