@@ -176,6 +176,8 @@ def normal(lines: list[str]) -> list[str]:
     """Lines without what differs each time: moments, spans, names of workers, bars, paths."""
     text = "\n".join(lines)
     for pattern, word in (
+        # A moment of the next day, where the reader sits up late, is told with its day.
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d(?!:)", "TIME"),
         (r"\d\d:\d\d:\d\d(\.\d+)?", "TIME"),
         (_SPAN, "SPAN"),
         (r"\d+(\.\d+)? [kM]B\b", "SIZE"),

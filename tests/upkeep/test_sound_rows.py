@@ -79,5 +79,5 @@ def test_a_row_of_the_rooms_leaves_a_sound_file(row: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", sorted(ONE_KEY))
 def test_a_key_used_twice_is_found(row: str, tmp_path: Path) -> None:
     """case 348; spec R3."""
-    with pytest.raises(AssertionError, match="RECORDED_TWICE|RECORDED_AND_OPEN"):
+    with pytest.raises(AssertionError, match=r"RECORDED_TWICE|RECORDED_AND_OPEN"):
         getattr(Rooms(tmp_path), row)()
