@@ -45,6 +45,7 @@ DOCUMENTS = (
     *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
     *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "docs/effects.md"),
     "docs/upkeep.md",
+    "docs/reliability.md",
     "tests/README.md",
 )
 COLUMNS = 80
