@@ -141,10 +141,10 @@ MUTANTS = [
     Mutant(
         "steps start before the commit that leads to them",
         W + "carrier.py",
-        "        elif changes.empty:\n            self._go_on()\n        else:\n"
+        "        elif changes.empty:\n            self._go_on(now)\n        else:\n"
         "            self._commit(changes)",
-        "        elif changes.empty:\n            self._go_on()\n        else:\n"
-        "            self._commit(changes)\n            self._go_on()",
+        "        elif changes.empty:\n            self._go_on(now)\n        else:\n"
+        "            self._commit(changes)\n            self._go_on(now)",
     ),
     Mutant(
         "a resident is fed on a history that is not its own",
