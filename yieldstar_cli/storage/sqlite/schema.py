@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,14 @@ from typing import NamedTuple
 import apsw
 
 from yieldstar_cli.clock import Clock
-from yieldstar_cli.errors import CorruptFile, ForeignFile, NoDatabase, SchemaTooNew
+from yieldstar_cli.errors import (
+    CorruptFile,
+    DiskFull,
+    ForeignFile,
+    NoDatabase,
+    SchemaTooNew,
+    StorageError,
+)
 from yieldstar_cli.ids import Chance
 from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 
@@ -165,25 +173,46 @@ def _sign(db: Database, clock: Clock, chance: Chance) -> None:
 
 
 def _back_up(db: Database, version: int) -> None:
-    """Copy the file as it is to `<path>.schema-<version>.bak`, mode 0600.
+    """Copy the file as it is to `<path>.schema-<version>.bak`, mode 0600, for good.
 
     The caller holds the write lock, so nothing changes meanwhile; a connection of its own reads.
     """
     target = f"{db.path}.schema-{version}.bak"
     partial = f"{target}.partial"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(partial)
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    flags = apsw.SQLITE_OPEN_NOFOLLOW
-    source = apsw.Connection(db.path, flags=flags | apsw.SQLITE_OPEN_READONLY)
-    copy = apsw.Connection(partial, flags=flags | apsw.SQLITE_OPEN_READWRITE)
     try:
-        with copy.backup("main", source, "main") as backup:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        _copy(db, partial)
+        os.replace(partial, target)
+        # Its name, too, has to be there before the migration is.
+        folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+        raise kind(
+            f"{target} cannot be written: {error.strerror}",
+            why=("A backup is made before a file is brought up to date. Nothing was changed.",),
+            remedy=(f"ls -ld {partial}* {os.path.dirname(target)}",),
+        ) from error
+
+
+def _copy(db: Database, target: str) -> None:
+    flags = apsw.SQLITE_OPEN_NOFOLLOW
+    try:
+        with contextlib.ExitStack() as opened:
+            source = apsw.Connection(db.path, flags=flags | apsw.SQLITE_OPEN_READONLY)
+            opened.callback(source.close)
+            copy = apsw.Connection(target, flags=flags | apsw.SQLITE_OPEN_READWRITE)
+            opened.callback(copy.close)
+            backup = copy.backup("main", source, "main")
+            # Forced: what an unfinished copy says at its end would hide what went wrong.
+            opened.callback(backup.close, True)
             while not backup.done:
                 backup.step(1_000)
+            backup.finish()
     except apsw.Error as error:
         raise db.translated(error) from error
-    finally:
-        copy.close()
-        source.close()
-    os.replace(partial, target)
