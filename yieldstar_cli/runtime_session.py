@@ -157,3 +157,13 @@ def open_storage(
     if settle:
         opened.settle()
     return opened
+
+
+def refuse_damaged(path: Path) -> None:
+    """Read all of a database, writing nothing; raises CorruptFile where it is not whole.
+
+    For after a surprise: it takes as long as the file is large.
+    """
+    from yieldstar_cli.storage.sqlite import soundness
+
+    soundness.refuse_damaged(path)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 
 from tests import effort
@@ -160,3 +161,25 @@ def outcomes(path: Path) -> dict[str, list[str]]:
                 if record.outcome is not None:
                     found[name] = told(record)
     return found
+
+
+def test_a_surprise_on_a_damaged_file_is_no_bug_of_ours(shop: Shop) -> None:
+    """C.4: two tables stand in each other's place: refused as damage, by doctor told as that."""
+    shop.admit()
+    shop.start_worker()
+    shop.close()
+    roots = "SELECT rootpage FROM sqlite_schema WHERE name IN ('workers', 'executions') ORDER BY 1"
+    connection = apsw.Connection(str(shop.db))
+    one, other = (row[0] - 1 for row in connection.execute(roots))
+    connection.close()
+    data = bytearray(shop.db.read_bytes())
+    pages = [bytes(data[n * damage.PAGE : (n + 1) * damage.PAGE]) for n in (one, other)]
+    for n, page in zip((other, one), pages, strict=True):
+        data[n * damage.PAGE : (n + 1) * damage.PAGE] = page
+    fresh(shop, bytes(data))
+
+    said = [shop.ys("--json", *words) for words in (("doctor",), ("list",), ("wake", "order-42"))]
+
+    assert {one.code for one in said} <= {4, 7, 10}
+    assert "CORRUPT_FILE" in {one.error["code"] for one in said if one.code == 10}
+    assert shop.db.read_bytes() == data
