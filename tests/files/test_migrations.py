@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.effort import torturing
+from tests.effort import rounds, torturing
 from tests.files.kept.make import ended, kept
 from tests.sim.disk import Disk, PowerLost, simulated_disk
 from tests.sim.flows import Died
@@ -134,6 +134,25 @@ def test_whatever_strikes_a_migration_leaves_the_old_file_or_the_new_one(
                 assert dump(path) == new, (kind, at, times)
 
     assert set(ends) == {True, False}
+
+
+@pytest.mark.parametrize("version", range(1, NEWEST))
+def test_a_second_fault_in_the_recovery_loses_nothing_either(tmp_path: Path, version: int) -> None:
+    """case 343; C.4, compound: a fault, another one at the next open, and then none."""
+    path = put(version, tmp_path / "ys.db")
+    old = dump(path)
+    SqliteStorage(path).close()
+    new = dump(path)
+    dice = Random(version)
+
+    for seed in range(rounds(15)):
+        put(version, path)
+        for _ in range(2):
+            kind, times = dice.choice(STRIKES)
+            struck(path, (kind, dice.randrange(1, 150), times), dice)
+            assert dump(path) in (old, new), seed
+        SqliteStorage(path).close()
+        assert dump(path) == new, seed
 
 
 RACER = """
