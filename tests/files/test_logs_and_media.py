@@ -124,8 +124,8 @@ def test_a_damaged_log_gives_what_was_before_the_damage(shop: Shop) -> None:
     assert len(lengths) > 2
 
 
-def test_the_names_of_hard_links_are_names_of_one_file(shop: Shop) -> None:
-    """C.1: while nobody has it open, a file is whole by any of its names, with no log beside it."""
+def test_a_second_name_of_a_file_is_reported(shop: Shop) -> None:
+    """C.1: while nobody has it open, it is whole by any name; doctor says that it has two."""
     shop.admit("first")
     shop.close()
     other = shop.root / "other.db"
@@ -137,5 +137,8 @@ def test_the_names_of_hard_links_are_names_of_one_file(shop: Shop) -> None:
     found = {record.execution_id for record in storage.reader.find(limit=None)}
     storage.close()
 
+    checked = shop.ys("--json", "doctor").json["findings"]
+
+    assert "SEVERAL_NAMES" in [finding["code"] for finding in checked]
     assert found == {"first", "second"}
     assert {line for line in ("first", "second") if line in shop.ys("list").out} == found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from yieldstar_cli.cli import mounts
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup_effects import disputed_effects
+from yieldstar_cli.cli.checkup_names import several_names
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
 from yieldstar_cli.cli.facts import Crew, seen_at
 from yieldstar_cli.cli.findings import Finding
@@ -51,6 +52,7 @@ class Checkup:
         self.fine.append(f"Python {platform.python_version()}, {platform.system()}")
         self._check_mount()
         self._check_modes()
+        self.findings += several_names(self.project.db)
         self._check_workflow_directory()
         storage = self._open()
         if storage is None:
