@@ -18,6 +18,7 @@ from tests.effort import rounds, torturing
 from tests.files.kept.make import ended, kept
 from tests.sim.disk import Disk, PowerLost, simulated_disk
 from tests.sim.flows import Died
+from yieldstar_cli.clock import ManualClock
 from yieldstar_cli.errors import CommitUnknown, StorageError
 from yieldstar_cli.storage.sqlite import schema
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
@@ -153,6 +154,53 @@ def test_a_second_fault_in_the_recovery_loses_nothing_either(tmp_path: Path, ver
             assert dump(path) in (old, new), seed
         SqliteStorage(path).close()
         assert dump(path) == new, seed
+
+
+class Same:
+    """Chance that gives every file the same name."""
+
+    def execution_suffix(self) -> str:
+        return "00000000"
+
+    def seed(self) -> bytes:
+        return bytes(16)
+
+
+def made(path: Path) -> None:
+    """Make a database, as every command does that writes the first one."""
+    SqliteStorage(path, create=True, clock=ManualClock(), chance=Same()).close()
+
+
+def test_whatever_strikes_the_making_of_a_database_leaves_none_or_a_whole_one(
+    tmp_path: Path,
+) -> None:
+    """case 346; spec K7, E13; C.4: at every operation of the disk; the next one makes it whole."""
+    path = tmp_path / "ys.db"
+    with simulated_disk(str(tmp_path)) as disk:
+        made(path)
+        operations = disk.operations
+    whole = dump(path)
+    dice = Random(0)
+
+    ends: list[bool] = []
+    for kind, times in STRIKES:
+        for at in moments(operations, dice):
+            for beside in tmp_path.glob("ys.db*"):
+                beside.unlink()
+            with simulated_disk(str(tmp_path)) as disk:
+                disk.arm(kind, after=at, times=times)
+                with suppress(Died, PowerLost, StorageError, CommitUnknown):
+                    made(path)
+                if kind == "cut":
+                    disk.cut(dice)
+            found = dump(path)
+            assert found["version"] == [(0,)] or found == whole, (kind, at, times)
+            assert found == whole or found["built"] == [], (kind, at, times)
+            ends.append(found == whole)
+            made(path)
+            assert dump(path) == whole, (kind, at, times)
+
+    assert set(ends) == {True, False}
 
 
 RACER = """
