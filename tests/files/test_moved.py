@@ -30,6 +30,7 @@ def replace_by_a_backup(path: Path) -> None:
     os.replace(other, path)
 
 
+ROOT = Path(__file__).parents[2]
 MOVES = (delete, rename, replace_by_a_backup)
 
 
@@ -98,3 +99,43 @@ def test_whoever_waits_is_told_that_the_file_is_gone(
 
     assert waiting.returncode == 10
     assert "was moved, replaced or deleted" in " ".join(said.split())
+
+
+FILLED = """
+import os, signal, sys
+from yieldstar_cli.storage.sqlite.storage import SqliteStorage
+storage = SqliteStorage(sys.argv[1], create=True)
+for n in range(int(sys.argv[3])):
+    storage.executions.admit(workflow_id="w", execution_id=f"{sys.argv[2]}-{n}", params="x" * 900)
+if sys.argv[4] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+storage.close()
+"""
+
+
+def test_an_older_file_beside_the_log_of_a_killed_process_is_refused(shop: Shop) -> None:
+    """case 319; C.1; G10: SQLite takes the log for its own; what is missing then is noticed.
+
+    Neither file is touched: with the log moved away the older one is whole.
+    """
+
+    def fill(name: str, executions: int, end: str) -> None:
+        words = [sys.executable, "-c", FILLED, str(shop.db), name, str(executions), end]
+        subprocess.run(words, cwd=ROOT, check=False)
+
+    fill("first", 20, "closed")
+    backup = shop.db.read_bytes()
+    fill("then", 200, "closed")
+    fill("last", 5, "killed")
+    log = Path(f"{shop.db}-wal")
+    logged = log.read_bytes()
+    shop.db.write_bytes(backup)
+
+    for words in (("list",), ("show", "first-0"), ("wake", "first-0")):
+        said = shop.ys("--json", *words)
+        assert (said.code, said.error["code"]) == (10, "CORRUPT_FILE"), words
+    assert (shop.db.read_bytes(), log.read_bytes()) == (backup, logged)
+    for beside in (log, Path(f"{shop.db}-shm")):
+        beside.unlink()
+
+    assert len(shop.ys("list", "-q", "--all").out.split()) == 20

@@ -33,6 +33,10 @@ READ_VERSION = "PRAGMA user_version"
 # Ours has neither: both would run on our statements unseen.
 FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
 COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
+COUNT_PAGES = "PRAGMA page_count"
+READ_PAGE_SIZE = "PRAGMA page_size"
+#: What a log holds of a page besides the page, in bytes.
+FRAME_HEADER = 24
 # PRAGMA takes no bindings: the numbers are our own constants.
 SIGN = f"PRAGMA application_id = {APPLICATION_ID:d}"
 # Answers "busy" without waiting where another process is at it.
@@ -60,9 +64,11 @@ def version_of(db: Database, newest: int = SCHEMA_VERSION) -> int:
     # half of what an empty file says with half of what ours says is another program's file.
     db.rows(BEGIN_READ)
     try:
-        return _version_of(db, newest)
+        version = _version_of(db, newest)
+        _refuse_cut_short(db)
     finally:
         db.rollback()
+    return version
 
 
 def _version_of(db: Database, newest: int) -> int:
@@ -92,6 +98,29 @@ def _version_of(db: Database, newest: int) -> int:
             remedy=("Restore a backup of the file.",),
         )
     return version
+
+
+def _refuse_cut_short(db: Database) -> None:
+    """Refuse a file that lacks pages which are in its log neither.
+
+    It was cut short, or an older copy was put beside the log of a killed process: SQLite would
+    take the one for the other's. Within a view nobody can take pages away, only move them over.
+    """
+    pages, size = (int(db.rows(sql)[0][0]) for sql in (COUNT_PAGES, READ_PAGE_SIZE))
+    held = _size_of(db.path) // size + _size_of(f"{db.path}-wal") // (size + FRAME_HEADER)
+    if pages > held:
+        raise CorruptFile(
+            f"{db.path} is damaged: {pages} pages belong to it, {held} are there",
+            why=("It was cut short, or an older file was put beside a log. It was not touched.",),
+            remedy=("Restore a backup of the file, with no -wal file beside it.",),
+        )
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def require_current(db: Database) -> None:
