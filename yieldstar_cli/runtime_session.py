@@ -23,6 +23,8 @@ from yieldstar_cli.runtime_open import open_storage
 from yieldstar_cli.trust import Trust
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from yieldstar_cli.storage.contract import Storage
 
 
@@ -103,3 +105,13 @@ def refuse_in_workflow() -> None:
             "a Runtime was used in a workflow function, where a replay would use it again",
             remedy="call it in a step: await step.run(fn, …)",
         )
+
+
+def refuse_damaged(path: Path) -> None:
+    """Read all of a database, writing nothing; raises CorruptFile where it is not whole.
+
+    For after a surprise: it takes as long as the file is large.
+    """
+    from yieldstar_cli.storage.sqlite import soundness
+
+    soundness.refuse_damaged(path)

@@ -328,7 +328,7 @@ def test_tagged_values_stand_in_json_as_they_are_stored(shop: Shop) -> None:
 
 
 def test_a_large_value_is_cut_for_people_with_its_size(shop: Shop) -> None:
-    """B88: only the display is cut."""
+    """B88; case 306: only the display is cut."""
     shop.admit(params={"text": "x" * 5_000, "more": "y"})
 
     screen = shop.screen("show", "order-42").out

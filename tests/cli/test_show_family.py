@@ -238,7 +238,7 @@ def test_a_tree_goes_down_to_a_depth(shop: Shop, snapshot: SnapshotAssertion) ->
 
 
 def test_a_program_gets_every_execution_of_the_tree(shop: Shop) -> None:
-    """A line each in a pipe; nested documents with --json."""
+    """case 329: a line each in a pipe; nested documents with --json."""
     fan_out(shop)
     rest(shop, "report-nov/sq-99", [end_of("leaf")], starts=["leaf"])
 

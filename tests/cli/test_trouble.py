@@ -296,10 +296,10 @@ def test_whoever_may_only_read_reads_and_fails_once_when_writing(shop: Shop) -> 
     shop.root.chmod(0o555)
     try:
         for words in (("list", "-q"), ("show", "a"), ("explain", "a")):
-            said = _bound_by_modes(shop, *words)
+            said = bound_by_modes(shop, *words)
             assert said.returncode == 0, (words, said.stderr)
         for words in (("trigger", "hello", "--id", "b"), ("wake", "a"), ("worker", "--once")):
-            said = _bound_by_modes(shop, *words)
+            said = bound_by_modes(shop, *words)
             assert said.returncode == 10, (words, said.stderr)
             assert said.stderr.decode().count("✗") == 1
             assert b"Traceback" not in said.stderr
@@ -307,7 +307,7 @@ def test_whoever_may_only_read_reads_and_fails_once_when_writing(shop: Shop) -> 
         shop.root.chmod(0o755)
 
 
-def _bound_by_modes(shop: Shop, *words: str) -> subprocess.CompletedProcess[bytes]:
+def bound_by_modes(shop: Shop, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Call `ys` without root's right to pass over the modes of files."""
     prctl = ctypes.CDLL(None).prctl
     drop_from_bounding_set, may_pass_over_modes, may_read_all = 24, 1, 2

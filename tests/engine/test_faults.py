@@ -462,7 +462,7 @@ def test_the_step_of_another_execution_holds_only_the_one_that_uses_it(rig: Make
 
 
 def test_an_operation_in_a_thread_holds_the_execution(rig: MakeRig) -> None:
-    """B63; spec R9: a clear refusal before any runs."""
+    """B63; case 318; spec R9: a clear refusal before any runs."""
 
     async def w(step: Step) -> int:
         def work() -> None:

@@ -291,7 +291,7 @@ def test_a_value_whose_own_code_breaks_is_that_steps_error(rig: MakeRig) -> None
 
 
 def test_a_result_at_the_limit_and_one_byte_more(rig: MakeRig) -> None:
-    """case 140; spec V2: one value 16 MiB; refused with its size and what to do."""
+    """cases 140, 302; spec V2: one value 16 MiB; refused with its size and what to do."""
     fits = codec.MAX_VALUE - 2
 
     def big(size: int) -> str:

@@ -74,7 +74,7 @@ def told(path: Path) -> dict[str, list[Call]]:
 
 
 def test_all_answers_fit_one_order(shop: Shop) -> None:
-    """C.7; invariants I1, I2, I4, I21; spec E1-E3, E6, E10, C6: workers and clients are killed."""
+    """C.7; case 324; I1, I2, I4, I21; spec E1-E3, E6, E10, C6: workers and clients are killed."""
     shop.ys("doctor")
     shop.ys("trigger", "brief", "--id", "first", "-p", "n=1", check=True)
     dice = Random(7)

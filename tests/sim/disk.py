@@ -58,6 +58,16 @@ class Disk:
         #: Faults that struck.
         self.struck = 0
 
+    def adopt(self, name: str) -> None:
+        """A file that is there already, whole and synced."""
+        with open(name, "rb") as file:
+            self._files[name] = _Content(bytearray(file.read()))
+
+    def renamed(self, name: str, to: str) -> None:
+        """A file has another name now; what was not synced of it is as unsure as before."""
+        if name in self._files:
+            self._files[to] = self._files.pop(name)
+
     def arm(self, kind: str, *, after: int, times: int, until: int | None = None) -> None:
         """From the `after`th operation on, `times` operations of that `kind` fail.
 

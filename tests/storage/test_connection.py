@@ -367,7 +367,7 @@ def test_a_path_is_taken_literally(tmp_path: Path, name: str) -> None:
 
 
 def test_a_network_file_system_is_refused(db_path: Path) -> None:
-    """B24: locks and shared memory do not work there; refused before anything is created."""
+    """B24; case 322: locks and shared memory do not work there; refused before it is created."""
     for kind in ("nfs4", "cifs", "fuse.sshfs"):
         with pytest.raises(UnsafeFilesystem, match=kind):
             open_connection(db_path, create=True, filesystem_of=lambda _, kind=kind: kind)
@@ -592,7 +592,7 @@ print("fine")
 
 
 def test_a_forked_child_never_uses_our_connection(db_path: Path) -> None:
-    """B19: the child is refused and exits in order; the parent's file and claim are whole."""
+    """B19; case 317: the child is refused and exits; the parent's file and claim are whole."""
     done = subprocess.run(
         [sys.executable, "-c", FORKS, str(db_path)],
         check=True,

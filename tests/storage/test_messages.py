@@ -310,7 +310,7 @@ def test_what_cannot_be_kept_exactly_is_refused_and_named(
 
 
 def test_names_and_keys_may_be_as_long_as_is_said(storage: SqliteStorage) -> None:
-    """spec R3: at most 100 bytes; keys up to 255 characters; kept exactly as given."""
+    """case 309; spec R3: at most 100 bytes; keys up to 255 characters; kept exactly as given."""
     for queue in ("x" * 100, "é" * 50, "a b", "-", "日本"):
         send(storage, queue=queue, key=queue + "ä" * (255 - len(queue)))
 

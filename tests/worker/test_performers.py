@@ -553,7 +553,7 @@ def test_an_endless_step_does_not_keep_the_process_alive():
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["in a thread", "on the loop"])
 def test_a_child_forked_by_a_step_that_returns_from_it_ends_there(asynchronous):
-    """B19: the child does not go on as if it were the worker; the parent's step ends once."""
+    """B19; case 317: the child does not go on as the worker; the parent's step ends once."""
     ended = run_script(
         f"""
         import warnings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TextIO
 
 from yieldstar_cli import clock as clocks
@@ -55,6 +56,8 @@ class Call:
     monotonic_ms: Callable[[], float] = clocks.monotonic_ms
     #: What a command leaves for the end: closing the database.
     closing: list[Callable[[], None]] = field(default_factory=list)
+    #: The databases that it may have read: where something goes wrong they are looked at.
+    databases: list[Path] = field(default_factory=list)
 
     @property
     def out(self) -> TextIO:

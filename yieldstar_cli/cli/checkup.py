@@ -11,6 +11,7 @@ from collections import Counter
 from yieldstar_cli.cli import mounts, shells
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.checkup_effects import disputed_effects
+from yieldstar_cli.cli.checkup_names import several_names
 from yieldstar_cli.cli.checkup_steering import SteeringCheck
 from yieldstar_cli.cli.checkup_upkeep import check_upkeep
 from yieldstar_cli.cli.facts import Crew, seen_at
@@ -53,6 +54,7 @@ class Checkup:
         self.fine.append(shells.told(os.environ))
         self._check_mount()
         self._check_modes()
+        self.findings += several_names(self.project.db)
         self._check_workflow_directory()
         storage = self._open()
         if storage is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from yieldstar_cli.cli import exits
 from yieldstar_cli.cli.call import Call
 from yieldstar_cli.cli.render import document, safe, terminal
-from yieldstar_cli.errors import YieldstarError
+from yieldstar_cli.errors import CorruptFile, YieldstarError
 
 
 def conducted(call: Call, body: Callable[[], int]) -> int:
@@ -41,7 +41,8 @@ def guarded(call: Call, body: Callable[[], int]) -> int:
         silence(sys.stdout)
         return exits.DONE
     except Exception as error:
-        return _bug(call, error)
+        damage = _damage(call)
+        return _bug(call, error) if damage is None else report(call, damage)
 
 
 def report(call: Call, error: YieldstarError) -> int:
@@ -63,6 +64,20 @@ def asked(call: Call, option: str) -> bool:
     """Whether this call holds `option`, also when its words could not be read to the end."""
     words = call.argv[: call.argv.index("--")] if "--" in call.argv else call.argv
     return bool(getattr(call.settings, option.lstrip("-"))) or option in words
+
+
+def _damage(call: Call) -> YieldstarError | None:
+    """What is wrong with a database of this call: a damaged one explains any surprise."""
+    from yieldstar_cli.runtime_session import refuse_damaged
+
+    for database in call.databases:
+        try:
+            refuse_damaged(database)
+        except CorruptFile as damage:
+            return damage
+        except (YieldstarError, OSError):
+            continue
+    return None
 
 
 def _bug(call: Call, error: Exception) -> int:

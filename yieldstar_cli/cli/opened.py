@@ -27,7 +27,9 @@ def project_of(call: Call, *, workflows: str | None = None) -> Project:
         raise UsageError("the current directory is gone", remedy=("cd",)) from None
     if not os.path.isdir(start):
         raise UsageError(f"--directory: there is no directory {str(start)!r}")
-    return find_project(start, db=settings.db, workflows=workflows)
+    project = find_project(start, db=settings.db, workflows=workflows)
+    call.databases.append(project.db)
+    return project
 
 
 def trust_of(call: Call) -> Trust:

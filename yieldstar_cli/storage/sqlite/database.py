@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import apsw
@@ -56,6 +56,7 @@ class Database:
         self.path = path
         self.readonly = readonly
         self._pid = os.getpid()
+        self._file = _identity(path)
         self._cursor = connection.cursor()
         self._depth = 0
         self._spoiled: BaseException | None = None
@@ -93,7 +94,11 @@ class Database:
             raise self.translated(error) from error
 
     def data_version(self) -> int:
-        """A number that differs after any commit by another connection."""
+        """A number that differs after any commit by another connection.
+
+        Raises StorageError once another file, or none, stands where this one was opened.
+        """
+        self.refuse_if_moved()
         return int(self.rows(DATA_VERSION)[0][0])
 
     # --- transactions ----------------------------------------------------------------------
@@ -128,6 +133,8 @@ class Database:
         """Begin a write transaction; on a connection that only reads, a view of the file."""
         if self._depth:
             raise StorageError(f"{self.path}: a transaction is already under way")
+        if not self.readonly:
+            self.refuse_if_moved()
         self.rows(BEGIN_READ if self.readonly else BEGIN_WRITE)
         self._depth = 1
         self._spoiled = None
@@ -212,15 +219,43 @@ class Database:
             number = 0
         return translate(error, self.path, committing=committing, system_errno=number)
 
+    def refuse_if_moved(self) -> None:
+        """Raise StorageError once another file, or none, stands where this one was opened.
+
+        What was committed from then on would be seen by nobody.
+        """
+        if self._is_moved():
+            raise StorageError(
+                f"{self.path} was moved, replaced or deleted; nothing more is recorded here",
+                why=("Nothing was changed.",),
+                remedy=("Start again, with the file that is there now.",),
+            )
+
+    def _is_moved(self) -> bool:
+        return self._file is not None and _identity(self.path) != self._file
+
     def close(self) -> None:
         """Close the connection; in a forked child, only forget it."""
         if os.getpid() != self._pid:
             return
         try:
+            if self._is_moved():
+                # SQLite would unlink the log by its name, which may be another file's by now.
+                with suppress(apsw.ConnectionClosedError):
+                    self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self.connection.close()
         except apsw.Error as error:
             # It is closed all the same, so it cannot be asked for more.
             raise translate(error, self.path) from error
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file stands there: device and inode. Never opened, which would drop our locks."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _forked(path: str) -> StorageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,14 @@ from typing import NamedTuple
 import apsw
 
 from yieldstar_cli.clock import Clock
-from yieldstar_cli.errors import CorruptFile, ForeignFile, NoDatabase, SchemaTooNew
+from yieldstar_cli.errors import (
+    CorruptFile,
+    DiskFull,
+    ForeignFile,
+    NoDatabase,
+    SchemaTooNew,
+    StorageError,
+)
 from yieldstar_cli.ids import Chance
 from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 
@@ -25,6 +33,10 @@ READ_VERSION = "PRAGMA user_version"
 # Ours has neither: both would run on our statements unseen.
 FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
 COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
+COUNT_PAGES = "PRAGMA page_count"
+READ_PAGE_SIZE = "PRAGMA page_size"
+#: What a log holds of a page besides the page, in bytes.
+FRAME_HEADER = 24
 # PRAGMA takes no bindings: the numbers are our own constants.
 SIGN = f"PRAGMA application_id = {APPLICATION_ID:d}"
 # Answers "busy" without waiting where another process is at it.
@@ -52,9 +64,11 @@ def version_of(db: Database, newest: int = SCHEMA_VERSION) -> int:
     # half of what an empty file says with half of what ours says is another program's file.
     db.rows(BEGIN_READ)
     try:
-        return _version_of(db, newest)
+        version = _version_of(db, newest)
+        _refuse_cut_short(db)
     finally:
         db.rollback()
+    return version
 
 
 def _version_of(db: Database, newest: int) -> int:
@@ -84,6 +98,29 @@ def _version_of(db: Database, newest: int) -> int:
             remedy=("Restore a backup of the file.",),
         )
     return version
+
+
+def _refuse_cut_short(db: Database) -> None:
+    """Refuse a file that lacks pages which are in its log neither.
+
+    It was cut short, or an older copy was put beside the log of a killed process: SQLite would
+    take the one for the other's. Within a view nobody can take pages away, only move them over.
+    """
+    pages, size = (int(db.rows(sql)[0][0]) for sql in (COUNT_PAGES, READ_PAGE_SIZE))
+    held = _size_of(db.path) // size + _size_of(f"{db.path}-wal") // (size + FRAME_HEADER)
+    if pages > held:
+        raise CorruptFile(
+            f"{db.path} is damaged: {pages} pages belong to it, {held} are there",
+            why=("It was cut short, or an older file was put beside a log. It was not touched.",),
+            remedy=("Restore a backup of the file, with no -wal file beside it.",),
+        )
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def require_current(db: Database) -> None:
@@ -165,25 +202,46 @@ def _sign(db: Database, clock: Clock, chance: Chance) -> None:
 
 
 def _back_up(db: Database, version: int) -> None:
-    """Copy the file as it is to `<path>.schema-<version>.bak`, mode 0600.
+    """Copy the file as it is to `<path>.schema-<version>.bak`, mode 0600, for good.
 
     The caller holds the write lock, so nothing changes meanwhile; a connection of its own reads.
     """
     target = f"{db.path}.schema-{version}.bak"
     partial = f"{target}.partial"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(partial)
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    flags = apsw.SQLITE_OPEN_NOFOLLOW
-    source = apsw.Connection(db.path, flags=flags | apsw.SQLITE_OPEN_READONLY)
-    copy = apsw.Connection(partial, flags=flags | apsw.SQLITE_OPEN_READWRITE)
     try:
-        with copy.backup("main", source, "main") as backup:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        _copy(db, partial)
+        os.replace(partial, target)
+        # Its name, too, has to be there before the migration is.
+        folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+        raise kind(
+            f"{target} cannot be written: {error.strerror}",
+            why=("A backup is made before a file is brought up to date. Nothing was changed.",),
+            remedy=(f"ls -ld {partial}* {os.path.dirname(target)}",),
+        ) from error
+
+
+def _copy(db: Database, target: str) -> None:
+    flags = apsw.SQLITE_OPEN_NOFOLLOW
+    try:
+        with contextlib.ExitStack() as opened:
+            source = apsw.Connection(db.path, flags=flags | apsw.SQLITE_OPEN_READONLY)
+            opened.callback(source.close)
+            copy = apsw.Connection(target, flags=flags | apsw.SQLITE_OPEN_READWRITE)
+            opened.callback(copy.close)
+            backup = copy.backup("main", source, "main")
+            # Forced: what an unfinished copy says at its end would hide what went wrong.
+            opened.callback(backup.close, True)
             while not backup.done:
                 backup.step(1_000)
+            backup.finish()
     except apsw.Error as error:
         raise db.translated(error) from error
-    finally:
-        copy.close()
-        source.close()
-    os.replace(partial, target)

@@ -17,6 +17,8 @@ from yieldstar_cli.errors import (
 )
 from yieldstar_cli.storage.sqlite.files import NO_ROOM
 
+_NOT_AS_BUILT = ("unsupported file format", "no such table", "no such column", "no such index")
+
 
 def translate(
     exc: BaseException, path: str, *, committing: bool = False, system_errno: int = 0
@@ -56,7 +58,7 @@ def translate(
             why=("It was not touched.",),
             remedy=("Name another file with --db.",),
         )
-    if isinstance(exc, apsw.CorruptError | apsw.FormatError):
+    if isinstance(exc, apsw.CorruptError | apsw.FormatError) or _is_built_otherwise(exc):
         return CorruptFile(
             f"{path} is damaged",
             why=(_detail(exc), "Nothing was changed."),
@@ -69,6 +71,11 @@ def translate(
     return StorageError(
         f"{path}: {_detail(exc)}", why=("Nothing was changed.",), remedy=("ys doctor",)
     )
+
+
+def _is_built_otherwise(exc: BaseException) -> bool:
+    # Our statements are constants: where one does not fit the file, the file is not whole.
+    return isinstance(exc, apsw.SQLError) and str(exc).startswith(_NOT_AS_BUILT)
 
 
 def _out_of_room(exc: BaseException, system_errno: int) -> bool:
