@@ -30,18 +30,8 @@ class SqliteCatalog:
 
     def modules(self, directory: str) -> list[ModuleInfo]:
         """See `contract.Catalog.modules`."""
-        return [
-            ModuleInfo(
-                path=path,
-                mtime_ns=mtime_ns,
-                size=size,
-                error=error,
-                workflows=msgspec.json.decode(workflows, type=tuple[WorkflowInfo, ...]),
-            )
-            for path, mtime_ns, size, error, workflows in self._db.rows(
-                MODULES, {"directory": directory}
-            )
-        ]
+        rows = self._db.rows(MODULES, {"directory": directory})
+        return [_module(*row) for row in rows]
 
     def put(self, directory: str, modules: Sequence[ModuleInfo]) -> None:
         """See `contract.Catalog.put`."""
@@ -59,3 +49,15 @@ class SqliteCatalog:
                         "workflows": msgspec.json.encode(module.workflows).decode(),
                     },
                 )
+
+
+def _module(path: str, mtime_ns: int, size: int, error: str | None, workflows: str) -> ModuleInfo:
+    try:
+        found = msgspec.json.decode(workflows, type=tuple[WorkflowInfo, ...])
+        for info in found:
+            for text in (info.params_description, info.params_schema, info.result_schema):
+                msgspec.json.decode(text, type=dict)
+    except (ValueError, RecursionError):
+        # Not what we wrote: as if it had been of another state of the file, which no file is in.
+        return ModuleInfo(path=path, mtime_ns=-1, size=-1, error=error, workflows=())
+    return ModuleInfo(path=path, mtime_ns=mtime_ns, size=size, error=error, workflows=found)
