@@ -56,7 +56,7 @@ def _module(path: str, mtime_ns: int, size: int, error: str | None, workflows: s
         found = msgspec.json.decode(workflows, type=tuple[WorkflowInfo, ...])
         for info in found:
             for text in (info.params_description, info.params_schema, info.result_schema):
-                msgspec.json.decode(text, type=dict)
+                msgspec.json.decode(text)
     except (ValueError, RecursionError):
         # Not what we wrote: as if it had been of another state of the file, which no file is in.
         return ModuleInfo(path=path, mtime_ns=-1, size=-1, error=error, workflows=())
