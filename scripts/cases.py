@@ -37,6 +37,8 @@ RULES = (
 WAITING = "### Cases that wait"
 BEGIN = "<!-- cases: written by `make cases` -->"
 END = "<!-- end of cases -->"
+#: The cases of security that are due; the others belong to HTTP, packages and erasing.
+DUE_SECURITY = ("S1-S26", "S39", "S41-S42")
 
 _NUMBER = r"[A-Z]?\d+"
 _SPAN = rf"{_NUMBER}(?:\s*(?:-|–|to)\s*{_NUMBER})?"
@@ -53,8 +55,21 @@ _RULED = re.compile(r"\b[Ss]pec\s+([A-Z]\d+(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s
 
 def rules_cited(text: str) -> set[str]:
     """The rules of the contract that `text` cites; a span stands for all in it."""
+    return _spans(_RULED, text)
+
+
+#: "security S9", "security S19-S22, S25".
+_SECURED = re.compile(r"\b[Ss]ecurity\s+(S\d+(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s*-\s*)S\d+)*)")
+
+
+def security_cited(text: str) -> set[str]:
+    """The cases of security that `text` cites; a span stands for all in it."""
+    return _spans(_SECURED, text)
+
+
+def _spans(pattern: re.Pattern[str], text: str) -> set[str]:
     found: set[str] = set()
-    for match in _RULED.finditer(text):
+    for match in pattern.finditer(text):
         for span in re.findall(r"[A-Z]\d+(?:\s*-\s*[A-Z]\d+)?", match.group(1)):
             first, _, last = (word.strip() for word in span.partition("-"))
             found |= set(_span(first, last or first))
@@ -137,11 +152,26 @@ def case_tests() -> dict[str, set[str]]:
 
 def rule_files() -> dict[str, set[str]]:
     """Each rule that the docstring of a test cites, and the files of its tests."""
+    return _files(rules_cited)
+
+
+def _files(read: Callable[[str], set[str]]) -> dict[str, set[str]]:
     where: dict[str, set[str]] = {}
-    for name, rules in citing(rules_cited, tests_alone=True):
+    for name, rules in citing(read, tests_alone=True):
         for rule in rules:
             where.setdefault(rule, set()).add(name.partition("::")[0].removesuffix(".py"))
     return where
+
+
+def security_files() -> dict[str, set[str]]:
+    """Each case of security that the docstring of a test cites, and the files of its tests."""
+    return _files(security_cited)
+
+
+def missing_security() -> list[str]:
+    """The cases of security that are due and that no test cites."""
+    found = security_files()
+    return [case for case in due(DUE_SECURITY) if case not in found]
 
 
 def missing() -> list[str]:
@@ -167,6 +197,13 @@ def table() -> str:
         for rule in due(RULES)
         if rule in rules
     ]
+    secured = security_files()
+    lines += ["", "| security | files of its tests |", "|---|---|"]
+    lines += [
+        f"| {case} | {', '.join(f'`{name}`' for name in sorted(secured[case]))} |"
+        for case in sorted(secured, key=_order)
+    ]
+    lines += ["", f"Of security cited by no test: {', '.join(missing_security()) or 'none'}."]
     lines += ["", f"Cited by no test, and not waiting either: {', '.join(missing()) or 'none'}."]
     return "\n".join(lines)
 

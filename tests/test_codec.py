@@ -611,7 +611,7 @@ def test_depth_does_not_depend_on_how_full_the_stack_is() -> None:
 
 
 def test_text_of_a_hundred_thousand_levels_is_a_decode_error() -> None:
-    """case 19; spec V1."""
+    """case 19; security S17; spec V1."""
     with pytest.raises(DecodeError, match="too deeply"):
         codec.decode("[" * 100_000 + "]" * 100_000)
 

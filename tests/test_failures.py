@@ -242,7 +242,7 @@ def test_a_class_that_is_gone_comes_back_as_its_nearest_known_base() -> None:
 
 
 def test_nothing_is_imported_and_no_module_is_asked_because_data_names_it() -> None:
-    """spec O2: a module's own __getattr__ may import, so it is not called."""
+    """security S16; spec O2: a module's own __getattr__ may import, so it is not called."""
     asked: list[str] = []
     module = types.ModuleType("lazy")
     module.__getattr__ = asked.append  # type: ignore[method-assign, assignment]
@@ -382,7 +382,7 @@ def test_frames_of_the_engine_are_not_the_place_of_the_error() -> None:
 
 
 def test_locals_are_not_recorded() -> None:
-    """spec E11: a traceback holds lines of code, never the values in them."""
+    """security S24; spec E11: a traceback holds lines of code, never the values in them."""
 
     def charge(secret: str) -> None:
         raise ValueError("declined")

@@ -41,7 +41,7 @@ def test_a_workflow_is_called_like_its_function_with_hyphens():
 @pytest.mark.parametrize("name", ["_x", "../evil", "/tmp/evil", "os.system", "a.b", "__main__",
                                   "evil\0", "", "x" * 101, "1st", "a b", "é", "a\n"])  # fmt: skip
 def test_a_name_outside_the_grammar_is_refused_with_the_remedy(name: str):
-    """case S2; spec R1: `[A-Za-z][A-Za-z0-9-]{0,99}`, refused with `@workflow(id=…)`."""
+    """security S2; spec R1: `[A-Za-z][A-Za-z0-9-]{0,99}`, refused with `@workflow(id=…)`."""
 
     async def charge(step) -> None: ...
 
@@ -222,7 +222,7 @@ def test_a_file_that_shadows_an_importable_module_is_refused(directory):
 
 
 def test_a_broken_module_is_told_with_its_own_line_and_the_others_load(directory):
-    """case S7; spec K1: exception, exit and syntax error alike."""
+    """security S7; spec K1: exception, exit and syntax error alike."""
     write(directory, "bad_exit.py", "import sys\n\nsys.exit(3)\n")
     write(directory, "bad_raise.py", "def deep():\n    return 1 / 0\n\ndeep()\n")
     write(directory, "bad_syntax.py", "x = 1\nif x\n    pass\n")
@@ -397,7 +397,7 @@ def test_the_name_does_not_hang_on_how_the_file_was_loaded(directory, tmp_path):
 
 
 def test_the_current_directory_is_never_imported_from(directory, tmp_path):
-    """case S5: a module beside you is not a module of the workflow directory."""
+    """security S5: a module beside you is not a module of the workflow directory."""
     write(tmp_path, "helper.py", "open('imported', 'w')\n")
     write(directory, "uses.py", "import helper\n")
 
@@ -421,7 +421,7 @@ def test_the_current_directory_is_never_imported_from(directory, tmp_path):
 
 
 def test_nothing_that_is_merely_installed_is_loaded(directory, tmp_path):
-    """case S6: packages are not asked whether they have workflows."""
+    """security S6: packages are not asked whether they have workflows."""
     write(directory, "pay.py", ONE.format(name="pay"))
     info = tmp_path / "evil-1.0.dist-info"
     info.mkdir()
@@ -447,7 +447,7 @@ def test_nothing_that_is_merely_installed_is_loaded(directory, tmp_path):
 
 
 def test_compiled_code_beside_a_module_is_not_run(directory):
-    """case S4: a `.pyc` in `__pycache__` is ignored, whoever put it there."""
+    """security S4: a `.pyc` in `__pycache__` is ignored, whoever put it there."""
     import importlib.util
     import py_compile
 
@@ -618,7 +618,7 @@ def test_a_missing_directory_is_a_usage_error(tmp_path):
 
 
 def test_a_directory_or_module_that_others_can_write_is_refused(directory):
-    """case S3; spec K5."""
+    """security S3; spec K5."""
     write(directory, "fine.py", ONE.format(name="fine"))
     write(directory, "open.py", ONE.format(name="open_to_all"))
     (directory / "open.py").chmod(0o666)
@@ -634,7 +634,7 @@ def test_a_directory_or_module_that_others_can_write_is_refused(directory):
 
 
 def test_a_helper_that_others_can_write_is_not_imported(directory):
-    """case S3; spec K5: also what a module imports from the directory is checked."""
+    """security S3; spec K5: also what a module imports from the directory is checked."""
     write(directory, "uses.py", "import _helper\n")
     write(directory, "_helper.py", "ran = True\n").chmod(0o666)
 
@@ -645,7 +645,7 @@ def test_a_helper_that_others_can_write_is_not_imported(directory):
 
 
 def test_a_link_out_of_the_directory_is_checked_where_it_leads(directory, tmp_path):
-    """case S4; spec K5: links are resolved and the owner of what they lead to is checked."""
+    """security S4; spec K5: links are resolved and the owner of what they lead to is checked."""
     unsafe = tmp_path / "shared"
     unsafe.mkdir()
     write(unsafe, "target.py", ONE.format(name="linked"))

@@ -298,7 +298,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_what_failed(runtime, wo
 
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "os.system", "a.b", "__main__", "evil\0"])
 def test_a_name_is_never_a_path_or_an_import(runtime: Runtime, workflows: Path, name: str):
-    """case S2; spec R1."""
+    """security S2; spec R1."""
     with pytest.raises(InvalidExecutionEvent, match="workflow_id"):
         runtime.trigger(name, {})
 
@@ -478,7 +478,7 @@ def test_without_a_workflow_directory_a_name_is_admitted_as_it_is(project_dir: P
 
 
 def test_an_untrusted_workflow_directory_is_refused_unless_named(project_dir, workflows: Path):
-    """case S3; spec K5: nothing of it is loaded."""
+    """security S3; spec K5: nothing of it is loaded."""
     write(workflows, "charge.py", CHARGE)
     workflows.chmod(0o777)
 
@@ -490,7 +490,7 @@ def test_an_untrusted_workflow_directory_is_refused_unless_named(project_dir, wo
 
 
 def test_looking_never_loads_a_module(runtime: Runtime, workflows: Path):
-    """case S1; spec K4: get, wait and wake read the record alone."""
+    """security S1; spec K4: get, wait and wake read the record alone."""
     runtime.trigger(charge_order, Charge(1), id="order-1")
     write(workflows, "charge_order.py", "open('imported', 'w')\n")
 

@@ -46,7 +46,7 @@ def found(*, mode: int, owner: int = YOU, group: int = YOUR_GROUP) -> os.stat_re
     ],
 )
 def test_what_only_you_or_root_can_write_is_safe(mode, owner, group):
-    """case S3; spec K5."""
+    """security S3; spec K5."""
     assert Trust(people=Town()).fault(found(mode=mode, owner=owner, group=group)) is None
 
 
@@ -61,7 +61,7 @@ def test_what_only_you_or_root_can_write_is_safe(mode, owner, group):
     ],
 )
 def test_what_others_can_write_is_refused_with_the_reason(mode, owner, group, reason):
-    """case S3; spec K5: a sticky bit makes a world-writable directory no safer."""
+    """security S3; spec K5: a sticky bit makes a world-writable directory no safer."""
     assert Trust(people=Town()).fault(found(mode=mode, owner=owner, group=group)) == reason
 
 
@@ -87,7 +87,7 @@ def test_a_path_is_refused_with_its_reason_and_its_remedies(tmp_path: Path):
 
 
 def test_a_file_is_as_safe_as_the_directory_that_holds_it(tmp_path: Path):
-    """case S3; spec K5: who may write the directory may replace the file."""
+    """security S3; spec K5: who may write the directory may replace the file."""
     module = tmp_path / "pay.py"
     module.touch(mode=0o644)
     tmp_path.chmod(0o1777)
@@ -97,7 +97,7 @@ def test_a_file_is_as_safe_as_the_directory_that_holds_it(tmp_path: Path):
 
 
 def test_a_link_counts_where_it_leads_and_where_it_stands(tmp_path: Path):
-    """case S4; spec K5."""
+    """security S4; spec K5."""
     safe, shared = tmp_path / "safe", tmp_path / "shared"
     safe.mkdir(mode=0o755)
     shared.mkdir()
@@ -150,7 +150,7 @@ def test_a_database_and_the_files_beside_it_are_checked(tmp_path: Path, suffix: 
 
 
 def test_a_database_may_lie_in_a_sticky_directory(tmp_path: Path):
-    """spec K5: in /tmp nobody else can replace your file; modules there stay unsafe (S3)."""
+    """spec K5: in /tmp nobody else can replace your file; for modules see security S3."""
     tmp_path.chmod(0o1777)
     (tmp_path / "ys.db").touch(mode=0o600)
 

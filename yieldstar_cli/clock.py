@@ -148,10 +148,14 @@ def rfc3339(at_ms: int) -> str:
 
 
 def local(at_ms: int) -> datetime:
-    """`at_ms` on the wall clock of this machine (`TZ`), with its offset."""
+    """`at_ms` on the wall clock of this machine (`TZ`), with its offset.
+
+    What no calendar holds, as only a damaged file says it, is the nearest moment that one does.
+    """
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(at_ms // 1000, UTC).astimezone()
+    datable = min(max(at_ms, 0), LAST_MOMENT - 86_400_000)
+    return datetime.fromtimestamp(datable // 1000, UTC).astimezone()
 
 
 _CLOCK_TIME = re.compile(r"(?:(\d{4}-\d{2}-\d{2})[T ])?(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?)(.*)")

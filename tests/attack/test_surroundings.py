@@ -57,7 +57,7 @@ def mode(path: Path) -> int:
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
 def test_a_project_made_under_any_umask_is_one_that_a_worker_trusts(shop: Shop, umask: int) -> None:
-    """spec K5; S11: what `ys init` makes is never writable by others."""
+    """spec K5; security S11: what `ys init` makes is never writable by others."""
     folder = shop.folder / "new"
     folder.mkdir()
     os.chmod(folder, 0o755)
@@ -73,7 +73,7 @@ def test_a_project_made_under_any_umask_is_one_that_a_worker_trusts(shop: Shop, 
 
 
 def test_an_empty_file_becomes_a_database_that_others_cannot_read(shop: Shop) -> None:
-    """case 346, S11: initialised, with the mode that it would have been made with."""
+    """case 346; security S11: initialised, with the mode that it would have been made with."""
     (shop.folder / "ys.db").touch(0o644)
 
     shop.ys("trigger", "simple", "-p", "name=a", check=True)

@@ -12,6 +12,7 @@ README = Path(cases.README).read_text(encoding="utf-8")
 def test_every_case_and_rule_that_is_due_is_cited_by_a_test_or_waits() -> None:
     """The list below the tables is empty."""
     assert cases.missing() == []
+    assert cases.missing_security() == []
 
 
 def test_what_waits_is_due_and_cited_by_no_test_and_says_for_what() -> None:
@@ -31,3 +32,10 @@ def test_rules_are_found_in_all_the_ways_they_are_cited() -> None:
     text = "spec E4, E12; case 5. Spec L3 and L5: x; spec R2-R4; spec, operations table; S9; K5"
 
     assert cases.rules_cited(text) == {"E4", "E12", "L3", "L5", "R2", "R3", "R4"}
+
+
+def test_cases_of_security_are_found_beside_rules_of_like_names() -> None:
+    """Both begin with S; the word before tells them apart."""
+    text = "security S9; spec S1. Security S19-S21, S25; case S3"
+
+    assert cases.security_cited(text) == {"S9", "S19", "S20", "S21", "S25"}

@@ -92,7 +92,7 @@ def test_what_looks_like_a_tag_comes_back_as_plain_data(shop: Shop) -> None:
     ids=lambda text: text[:12],
 )
 def test_json_that_is_not_strict_or_too_deep_is_five(shop: Shop, text: str) -> None:
-    """cases 12, 14, 19, 21; S17."""
+    """cases 12, 14, 19, 21; security S17."""
     said = shop.ys("trigger", "any", "--id", "a", "--params", "-", stdin=f'{{"v":{text}}}')
 
     assert said.code == 5
@@ -103,7 +103,7 @@ def test_json_that_is_not_strict_or_too_deep_is_five(shop: Shop, text: str) -> N
 
 @pytest.mark.parametrize("raw", [b"\xef\xbb\xbf{}", b'{"v":"\xff"}', b"\xff\xfe{\0}\0"])
 def test_bytes_that_are_not_plain_utf8_are_five(shop: Shop, raw: bytes) -> None:
-    """S17: a byte order mark, invalid UTF-8, UTF-16."""
+    """security S17: a byte order mark, invalid UTF-8, UTF-16."""
     said = shop.ys("trigger", "any", "--id", "a", "--params", "-", stdin=raw)
 
     assert said.code == 5
@@ -111,7 +111,7 @@ def test_bytes_that_are_not_plain_utf8_are_five(shop: Shop, raw: bytes) -> None:
 
 
 def test_a_hundred_megabytes_are_refused_without_reading_them_all(shop: Shop) -> None:
-    """S17, case 20."""
+    """security S17, case 20."""
     with (shop.root / "large").open("wb") as file:
         file.truncate(100_000_000)
 

@@ -24,7 +24,7 @@ NASTY = st.text(
 @settings(max_examples=300, deadline=None)
 @given(NASTY)
 def test_no_character_that_a_terminal_acts_on_is_left(text: str) -> None:
-    """spec K6; S19, S22: one physical line, no control, bidi, invisible or surrogate."""
+    """spec K6; security S19, S22: one physical line, no control, bidi, invisible or surrogate."""
     shown = safe.visible(text)
 
     for char in shown:
@@ -44,7 +44,7 @@ def test_making_visible_twice_changes_nothing_more(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(NASTY, st.integers(0, 30))
 def test_what_is_cut_fits_its_columns(text: str, width: int) -> None:
-    """spec K6; S19: same width rules for all data."""
+    """spec K6; security S19: same width rules for all data."""
     assert safe.cells(safe.clip(safe.visible(text), width)) <= width
 
 
@@ -77,7 +77,7 @@ def test_what_is_filled_has_its_columns(text: str, width: int, right: bool) -> N
     ],
 )
 def test_hidden_characters_become_visible_escapes(text: str, shown: str) -> None:
-    """spec K6; S19: what would hide or turn text stands there as an escape."""
+    """spec K6; security S19: what would hide or turn text stands there as an escape."""
     assert safe.visible(text) == shown
 
 
@@ -96,7 +96,7 @@ def test_long_words_stay_whole_so_that_they_can_be_copied() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs",))))
 def test_documents_are_printable_ascii_and_say_the_same(text: str) -> None:
-    """S21, B82, B92, B93: pure ASCII, one line, valid JSON."""
+    """security S21, B82, B92, B93: pure ASCII, one line, valid JSON."""
     import json
 
     written = document.dumps(

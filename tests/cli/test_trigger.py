@@ -98,7 +98,7 @@ def test_a_conflict_says_age_workflow_status_and_what_is_the_same(ready: Shop) -
 
 
 def test_a_conflict_names_which_params_differ_and_never_their_values(ready: Shop) -> None:
-    """case 5, S25."""
+    """case 5; security S25."""
     ready.ys("trigger", "charge-order", "--id", "order-42", "-p", "order=42")
 
     said = ready.ys(
@@ -169,7 +169,7 @@ def test_params_take_their_declared_type(ready: Shop) -> None:
 
 
 def test_params_come_from_files_and_stdin(ready: Shop) -> None:
-    """S25: so that secrets stay out of the list of processes."""
+    """security S25: so that secrets stay out of the list of processes."""
     (ready.root / "order.json").write_text('{"order": 1, "note": "x"}')
     (ready.root / "note.txt").write_text("from a file\n")
 
@@ -269,7 +269,7 @@ def test_an_unknown_workflow_names_the_nearest_files_and_broken_ones(ready: Shop
     "name", ["../evil", "/tmp/evil", "os.system", "a.b", "__main__", "", "a b"]
 )
 def test_a_name_that_is_none_is_refused(ready: Shop, name: str) -> None:
-    """S2."""
+    """security S2."""
     assert ready.ys("trigger", name, "--id", "a").code == 5
 
 

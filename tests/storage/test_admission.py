@@ -202,7 +202,7 @@ def test_a_refusal_names_the_place(storage: SqliteStorage) -> None:
     "workflow_id", ["", "1w", "w_", "../evil", "a.b", "w" * 101, "evil\0", "é", None, 3]
 )
 def test_a_workflow_name_follows_one_grammar(storage: SqliteStorage, workflow_id: str) -> None:
-    """spec R1; S2: anything else is INVALID_EXECUTION_EVENT naming workflow_id."""
+    """spec R1; security S2: anything else is INVALID_EXECUTION_EVENT naming workflow_id."""
     with pytest.raises(InvalidExecutionEvent) as refused:
         storage.executions.admit(workflow_id=workflow_id)
 
@@ -258,7 +258,7 @@ def test_a_context_maps_text_to_values(storage: SqliteStorage, context: dict[str
 
 
 def test_words_of_sql_are_plain_data(storage: SqliteStorage) -> None:
-    """S8: IDs, params and filters with SQL in them mean nothing to the database."""
+    """security S8: IDs, params and filters with SQL in them mean nothing to the database."""
     hostile = "'; DROP TABLE executions; -- %_?1 :now"
     storage.executions.admit(workflow_id="w", params=hostile, execution_id=hostile)
 

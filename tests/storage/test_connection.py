@@ -75,7 +75,7 @@ def test_normal_durability_is_only_what_was_asked_for(db_path: Path) -> None:
 
 
 def test_the_connection_trusts_nothing_in_the_file(storage: SqliteStorage) -> None:
-    """S9: trusted schema, double-quoted strings, triggers, views and extensions are off."""
+    """security S9: trusted schema, double-quoted strings, triggers, views, extensions: off."""
     connection = storage.db.connection
 
     assert pragma(storage, "trusted_schema") == 0
@@ -94,7 +94,7 @@ def test_the_connection_trusts_nothing_in_the_file(storage: SqliteStorage) -> No
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 def test_files_are_for_the_owner_alone(db_path: Path, umask: int) -> None:
-    """spec K5; S11: mode 0600 for the file, its log and its index, whatever the umask."""
+    """spec K5; security S11: mode 0600 for the file, its log and its index, whatever the umask."""
     before = os.umask(umask)
     try:
         storage = SqliteStorage(db_path, create=True)
@@ -279,7 +279,7 @@ def test_a_damaged_page_is_reported_as_damage(db_path: Path) -> None:
 
 
 def test_a_trigger_that_is_not_ours_is_refused(db_path: Path) -> None:
-    """S9: a file that would run its own statements on ours is refused before any write."""
+    """security S9: a file that would run its own statements on ours is refused before any write."""
     SqliteStorage(db_path, create=True).close()
     raw(
         db_path,
@@ -307,7 +307,7 @@ def test_paths_that_lead_nowhere_say_so(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """S13: a FIFO would block for ever when opened."""
+    """security S13: a FIFO would block for ever when opened."""
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ForeignFile, match="not a plain file"):
@@ -316,7 +316,7 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("beside", ["", "-wal", "-shm", "-journal"])
 def test_a_symbolic_link_is_refused(tmp_path: Path, beside: str) -> None:
-    """S10: the file and its side files are never links."""
+    """security S10: the file and its side files are never links."""
     target = tmp_path / "target"
     target.write_bytes(b"")
     (tmp_path / f"ys.db{beside}").symlink_to(target)
@@ -330,7 +330,7 @@ def test_a_symbolic_link_is_refused(tmp_path: Path, beside: str) -> None:
 def test_a_file_turned_into_a_link_while_it_is_checked_is_refused(
     tmp_path: Path, db_path: Path
 ) -> None:
-    """S14: whoever swaps the file between the check and the open gains nothing."""
+    """security S14: whoever swaps the file between the check and the open gains nothing."""
     target = tmp_path / "target"
     SqliteStorage(target, create=True).close()
     before = target.read_bytes()
@@ -359,7 +359,7 @@ def test_a_link_among_the_directories_is_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a?mode=memory", "file:x.db", ":memory:", "x%20y", "a#b", "ü.db"])
 def test_a_path_is_taken_literally(tmp_path: Path, name: str) -> None:
-    """S12: URI parsing is off."""
+    """security S12: URI parsing is off."""
     SqliteStorage(tmp_path / name, create=True).close()
 
     assert [file.name for file in tmp_path.iterdir()] == [name]

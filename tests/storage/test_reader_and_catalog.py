@@ -82,7 +82,7 @@ def test_pages_follow_one_another(shop: SqliteStorage, limit: int | None) -> Non
 def test_filters_narrow_the_list(
     shop: SqliteStorage, filters: dict[str, object], found: list[str]
 ) -> None:
-    """case 327; S8: by status, workflow, params and moments; what was typed is only data."""
+    """case 327; security S8: by status, workflow, params, moments; what was typed is data."""
     assert names(shop, **filters) == found
 
 

@@ -6,6 +6,7 @@ import json
 import shlex
 
 from yieldstar_cli.cli import documents
+from yieldstar_cli.cli.render import values
 from yieldstar_cli.cli.render.times import Times, rough
 from yieldstar_cli.cli.typed import typed
 from yieldstar_cli.errors import ExecutionIdConflict
@@ -24,7 +25,7 @@ class TriggerConflict(ExecutionIdConflict):
     ) -> None:
         super().__init__(record.execution_id, record.workflow_id, str(record.status))
         name = typed(record.execution_id)
-        same = is_same(record, workflow_id, params_json)
+        same = _is_same_in_sight(record, workflow_id, params_json)
         self.message = f"{record.execution_id} already exists"
         self.why = (
             (
@@ -55,6 +56,18 @@ def is_same(record: ExecutionRecord, workflow_id: str, params_json: str) -> bool
     )
 
 
+def _is_same_in_sight(record: ExecutionRecord, workflow_id: str, params_json: str) -> bool:
+    """As `is_same`, but where something is secret it is not said: it could be guessed at."""
+    if not is_same(record, workflow_id, params_json):
+        return False
+    return not _holds_secrets(record.params_json)
+
+
+def _holds_secrets(json_text: str) -> bool:
+    value = _load(json_text)
+    return bool(values.masked(value) != value)
+
+
 def free_id(storage: Storage, execution_id: str) -> str:
     """An ID like this one that no record has."""
     number = 2
@@ -64,12 +77,13 @@ def free_id(storage: Storage, execution_id: str) -> str:
 
 
 def _difference(record: ExecutionRecord, params_json: str) -> str:
-    """Which params differ, by name only."""
+    """Which params differ, by name only; of secret ones it is not said whether they do."""
     if record.pruned_at is not None:
         return "params that are no longer kept"
-    if _canonical(record.params_json) == _canonical(params_json):
-        return "the same params"
-    old, new = _load(record.params_json), _load(params_json)
+    old, new = values.masked(_load(record.params_json)), values.masked(_load(params_json))
+    if _canonical_value(old) == _canonical_value(new):
+        secret = _holds_secrets(record.params_json) or _holds_secrets(params_json)
+        return "the same params, secret ones aside" if secret else "the same params"
     if not isinstance(old, dict) or not isinstance(new, dict):
         return "other params"
     missing = object()

@@ -104,7 +104,7 @@ def not_found(project: Project, storage: Storage, word: str) -> ExecutionNotFoun
     near = storage.reader.nearest_ids(word)
     why = [f"Looked in {project.db}."]
     if near:
-        why.insert(0, f"Nearest: {', '.join(near)}.")
+        why.insert(0, f"Nearest: {', '.join(map(safe.visible, near))}.")
     remedies = tuple(f"ys show {typed(match)}" for match in near[:1])
     if storage.inbox.messages(word, limit=1):
         why.append("Messages were sent to it.")

@@ -148,17 +148,16 @@ def command(
 
 def _run_crew(call: Call, count: int) -> int:
     """Start that many of these, and run until they have ended (spec K1)."""
-    import sys
-
     from yieldstar_cli.cli.render.talk import WorkerTalk
     from yieldstar_cli.worker.crew import Crew
     from yieldstar_cli.worker.ports import Event
+    from yieldstar_cli.worker.suspects import PYTHON
 
     talk = WorkerTalk(call, status=False)
     begun_at = call.clock.now_ms()
 
     def command(number: int, line: int) -> list[str]:
-        words = [sys.executable, "-m", "yieldstar_cli", *_without_processes(call.argv)]
+        words = [*PYTHON, *_without_processes(call.argv)]
         return [*words, "--member", str(Seat(line, number, begun_at))]
 
     def say(text: str) -> None:

@@ -126,7 +126,7 @@ def _draw_all(call: Call, project: Project, found: list[WorkflowInfo]) -> None:
     ]
     call.print_lines(columns(("workflow", "what it does", "where"), rows, call.look, shrink=(1, 2)))
     if len(found) == 1 or not call.settings.quiet:
-        call.hint(f"Next: ys workflows {found[0].workflow_id}")
+        call.hint(safe.visible(f"Next: ys workflows {found[0].workflow_id}"))
 
 
 def _print_one(call: Call, project: Project, storage: Storage | None, info: WorkflowInfo) -> None:

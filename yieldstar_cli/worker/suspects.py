@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+#: This program again; -P: nothing of the current directory is imported, whatever its name.
+PYTHON = (sys.executable, "-P", "-m", "yieldstar_cli")
 #: How many run at once.
 MOST = 1
 
@@ -17,7 +19,7 @@ class Suspects:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._command = [sys.executable, "-m", "yieldstar_cli", "worker", "--alone", "next", *words]
+        self._command = [*PYTHON, "worker", "--alone", "next", *words]
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __bool__(self) -> bool:

@@ -55,7 +55,9 @@ def columns(
     count = len(headings)
     widths = [max(safe.cells(row[c]) for row in (headings, *rows)) for c in range(count)]
     while sum(widths) > look.width - 1 - 2 * len(widths):
-        widest = max((c for c in shrink if c < len(widths)), key=lambda c: widths[c])
+        # Where none of those is left, the first one gives way.
+        left = [c for c in shrink if c < len(widths)] or [0]
+        widest = max(left, key=lambda c: widths[c])
         if widths[widest] > _NARROWEST:
             widths[widest] -= 1
         elif len(widths) > 1:
@@ -136,7 +138,7 @@ def _open_detail(
     if steps:
         return safe.visible(", ".join(steps))
     if record.held is not None or record.poisoned_at is not None:
-        return record.problem.code if record.problem is not None else ""
+        return "" if record.problem is None else safe.visible(record.problem.code)
     if record.paused is not None:
         mark = record.paused
         what = {"workflow": "workflow ", "all": "all "}.get(mark.scope, "")

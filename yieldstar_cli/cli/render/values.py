@@ -45,6 +45,22 @@ def full(json_text: str, *, reveal: bool) -> str:
         return _elsewhere(json_text)
 
 
+def masked(value: Any) -> Any:
+    """`value`, parsed from JSON, with what looks secret masked, at any depth it can be read at."""
+    try:
+        return _masked(value)
+    except RecursionError:
+        return MASK
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: MASK if is_secret(k) else _masked(part) for k, part in value.items()}
+    if isinstance(value, list):
+        return [_masked(part) for part in value]
+    return value
+
+
 def _one_line(value: Any, between: str) -> str:
     if isinstance(value, dict):
         return between.join(f"{safe.visible(key)}={_word(part)}" for key, part in value.items())
@@ -78,12 +94,15 @@ def _shown(value: Any, reveal: bool) -> Any:
 
 def _untagged(value: list[Any]) -> Any:
     tag, text = value[1], value[2]
-    if tag == "int" and isinstance(text, str) and len(text) < 1000:
-        return int(text, 16)
-    if tag == "timedelta" and all(isinstance(part, int) for part in value[2:5]):
-        from datetime import timedelta
+    try:
+        if tag == "int" and isinstance(text, str) and len(text) < 1000:
+            return int(text, 16)
+        if tag == "timedelta" and all(isinstance(part, int) for part in value[2:5]):
+            from datetime import timedelta
 
-        return str(timedelta(*value[2:5]))
+            return str(timedelta(*value[2:5]))
+    except (ValueError, OverflowError):
+        pass  # Not what we write under this tag: shown as it stands there.
     return text
 
 

@@ -35,18 +35,8 @@ class SqliteCatalog:
 
     def modules(self, directory: str) -> list[ModuleInfo]:
         """See `contract.Catalog.modules`."""
-        return [
-            ModuleInfo(
-                path=path,
-                mtime_ns=mtime_ns,
-                size=size,
-                error=error,
-                workflows=tuple(map(_workflow, json.loads(workflows))),
-            )
-            for path, mtime_ns, size, error, workflows in self._db.rows(
-                MODULES, {"directory": directory}
-            )
-        ]
+        rows = self._db.rows(MODULES, {"directory": directory})
+        return [_module(*row) for row in rows]
 
     def put(self, directory: str, modules: Sequence[ModuleInfo]) -> None:
         """See `contract.Catalog.put`."""
@@ -72,4 +62,15 @@ def _told(info: WorkflowInfo) -> dict[str, Any]:
 
 def _workflow(told: dict[str, Any]) -> WorkflowInfo:
     known = {name: told[name] for name in _KEPT if name in told}
+    for text in (known["params_description"], known["params_schema"], known["result_schema"]):
+        json.loads(text)
     return WorkflowInfo(**{**known, "tags": tuple(told.get("tags", ()))})
+
+
+def _module(path: str, mtime_ns: int, size: int, error: str | None, workflows: str) -> ModuleInfo:
+    try:
+        found = tuple(map(_workflow, json.loads(workflows)))
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        # Not what we wrote: as if it had been of another state of the file, which no file is in.
+        return ModuleInfo(path=path, mtime_ns=-1, size=-1, error=error, workflows=())
+    return ModuleInfo(path=path, mtime_ns=mtime_ns, size=size, error=error, workflows=found)

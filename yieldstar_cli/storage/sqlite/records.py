@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from yieldstar_cli.errors import UndecodableRecord
+from yieldstar_cli.errors import CorruptFile, UndecodableRecord
 from yieldstar_cli.model import (
     CancelledOutcome,
     CancelRequested,
@@ -70,7 +70,7 @@ def record(row: Row) -> ExecutionRecord:
         workflow_id=workflow_id,
         params_json=params,
         context_json=context,
-        status=Status(status),
+        status=_status(execution_id, status),
         outcome=terminal_outcome(status, outcome),
         admitted_at=admitted_at,
         updated_at=updated_at,
@@ -98,6 +98,17 @@ def record(row: Row) -> ExecutionRecord:
         needs=_needs(needs),
         pruned_at=pruned_at,
     )
+
+
+def _status(execution_id: str, stored: str) -> Status:
+    try:
+        return Status(stored)
+    except ValueError:
+        raise CorruptFile(
+            f"the record of {execution_id!r} is damaged: there is no status {stored!r}",
+            why=("The file's own rules were switched off to write it. Nothing was changed.",),
+            remedy=("Restore a backup of the file.",),
+        ) from None
 
 
 def _live(
@@ -161,7 +172,7 @@ def terminal_outcome(status: str, stored: str | None) -> TerminalOutcome | None:
 def _reason(stored: str | None) -> str | None:
     try:
         reason = None if stored is None else json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         return stored
     return reason if reason is None else str(reason)
 

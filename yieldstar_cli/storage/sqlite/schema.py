@@ -20,6 +20,7 @@ from yieldstar_cli.errors import (
     StorageError,
 )
 from yieldstar_cli.ids import Chance
+from yieldstar_cli.storage.sqlite import shape
 from yieldstar_cli.storage.sqlite.database import BEGIN_READ, Database
 
 #: "ystr": how `file(1)` and every version of this program know our databases.
@@ -30,8 +31,6 @@ CREATED_BY = "yieldstar-cli"
 
 READ_APPLICATION = "PRAGMA application_id"
 READ_VERSION = "PRAGMA user_version"
-# Ours has neither: both would run on our statements unseen.
-FOREIGN_OBJECTS = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
 COUNT_OBJECTS = "SELECT count(*) FROM sqlite_schema"
 COUNT_PAGES = "PRAGMA page_count"
 READ_PAGE_SIZE = "PRAGMA page_size"
@@ -91,12 +90,7 @@ def _version_of(db: Database, newest: int) -> int:
         )
     if version < 1:
         raise CorruptFile(f"{db.path} says schema {version}", why=("It was not touched.",))
-    if db.rows(FOREIGN_OBJECTS)[0][0]:
-        raise ForeignFile(
-            f"{db.path} holds a trigger or a view that is not ours",
-            why=("It would run on our statements. The file was not touched.",),
-            remedy=("Restore a backup of the file.",),
-        )
+    shape.require(db, version)
     return version
 
 

@@ -275,7 +275,7 @@ class Waits:
 def _wait(row: Sequence[Any]) -> Wait:
     wait = Wait(*row[:11])
     name, store_id, read, instance, effect = row[11:]
-    if name is None:
+    if name is None or store_id is None:
         return wait if effect is None else replace(wait, effect=effect)
     # Readings that no longer read are told as none: the next write marks the wait.
     return replace(wait, store=(name, store_id), read=readings.told(read) or (), instance=instance)

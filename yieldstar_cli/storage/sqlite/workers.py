@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yieldstar_cli.clock import Clock
 from yieldstar_cli.model import WorkerRow
@@ -233,8 +233,30 @@ def _worker(row: Row) -> WorkerRow:
         lease_until_at=lease_until_at,
         stopped_at=stopped_at,
         how=how,
-        workflows=tuple((workflow, version) for workflow, version in json.loads(workflows)),
-        broken=tuple((file, message) for file, message in json.loads(broken)),
+        workflows=tuple(pair for pair in _listed(workflows) if _is_pair(pair, int)),
+        broken=tuple(pair for pair in _listed(broken) if _is_pair(pair, str)),
         alone=bool(alone),
-        tags=tuple(json.loads(tags)),
+        tags=tuple(tag for tag in _listed(tags) if isinstance(tag, str)),
+    )
+
+
+def _listed(stored: str) -> list[Any]:
+    """The parts of a JSON list, lists among them as tuples; what no longer reads has none.
+
+    A worker's row is told of beside executions: damage there keeps nobody from them.
+    """
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        return []
+    parts = found if isinstance(found, list) else []
+    return [tuple(part) if isinstance(part, list) else part for part in parts]
+
+
+def _is_pair(part: object, second: type) -> bool:
+    return (
+        isinstance(part, tuple)
+        and len(part) == 2
+        and isinstance(part[0], str)
+        and isinstance(part[1], second)
     )

@@ -1,0 +1,1 @@
+"""What hostile data, files and surroundings may not do."""
