@@ -11,6 +11,7 @@ import pytest
 
 from tests.upkeep import scene
 from yieldstar_cli.clock import ManualClock
+from yieldstar_cli.errors import CorruptFile, ForeignFile
 from yieldstar_cli.storage.sqlite import checks
 from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 
@@ -247,13 +248,6 @@ PLANTED = {
     "a record that is gone": Planted(
         "WITHOUT_RECORD", None, [f"DELETE FROM executions WHERE n = {DONE}"]
     ),
-    "an index that is gone": Planted("SCHEMA", None, ["DROP INDEX executions_claimable"]),
-    "an index that is another": Planted(
-        "SCHEMA",
-        None,
-        ["DROP INDEX waits_ready", "CREATE INDEX waits_ready ON waits (kind)"],
-    ),
-    "a table of somebody else": Planted("SCHEMA", None, ["CREATE TABLE mine (x)"]),
     "a file without a name": Planted("SCHEMA", None, ["DELETE FROM file"]),
     # E3: what is pruned.
     "an open one that was pruned": of("sleeper", "PRUNED_AND_THERE", "pruned_at = 5"),
@@ -290,6 +284,26 @@ def test_a_planted_breach_is_found(sound: Path, tmp_path: Path, what: str) -> No
         assert one.text
         assert one.means.endswith(".")
         assert one.remedy
+
+
+#: What is refused before anything of the file is asked.
+BUILT_OTHERWISE = {
+    "an index that is gone": ["DROP INDEX executions_claimable"],
+    "an index that is another": [
+        "DROP INDEX waits_ready",
+        "CREATE INDEX waits_ready ON waits (kind)",
+    ],
+    "a table of somebody else": ["CREATE TABLE mine (x)"],
+}
+
+
+@pytest.mark.parametrize("what", BUILT_OTHERWISE)
+def test_a_file_that_is_built_otherwise_is_not_even_opened(
+    sound: Path, tmp_path: Path, what: str
+) -> None:
+    """case 348; spec K7; security S9."""
+    with pytest.raises((ForeignFile, CorruptFile)):
+        scene.planted(sound, tmp_path / "ys.db", *BUILT_OTHERWISE[what])
 
 
 def test_damage_in_one_row_hides_no_other_breach(sound: Path, tmp_path: Path) -> None:
