@@ -46,6 +46,7 @@ DOCUMENTS = (
     *("docs/commands.md", "docs/waiting.md", "docs/stores.md", "docs/effects.md"),
     "docs/upkeep.md",
     "docs/reliability.md",
+    "docs/security.md",
     "tests/README.md",
 )
 COLUMNS = 80
