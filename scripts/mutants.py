@@ -54,12 +54,14 @@ MUTANTS = [
         S + "consequences.py",
         "nudged = nudged + (claimed_by IS NOT NULL)\n WHERE n = :n",
         "nudged = nudged\n WHERE n = :n",
+        "tests/storage/test_conformance.py",
     ),
     Mutant(
         "a wake during a delivery is forgotten",
         S + "endings.py",
         "due_at         = CASE WHEN :due_at IS NULL THEN due_at\n",
         "due_at         = CASE WHEN :due_at IS NULL THEN NULL\n",
+        "tests/storage/test_conformance.py tests/storage/test_wakes_and_claims.py",
     ),
     Mutant(
         "the end of a child marks nobody's wait",
@@ -74,6 +76,7 @@ MUTANTS = [
         "            if state.differs(instance, readings.told(read)) and n < 0\n        ]".replace(
             "and n < 0", "and number < 0"
         ),
+        "tests/storage/test_conformance.py tests/engine/test_stores.py",
     ),
     Mutant(
         "a message is read and not consumed",
