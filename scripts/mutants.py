@@ -101,6 +101,7 @@ MUTANTS = [
         S + "effects.py",
         'return Hold(asked.step_key, "busy")',
         'return Hold(asked.step_key, "uncertain")',
+        "tests/engine/test_effects.py",
     ),
     Mutant(
         "who waits for an effect is not woken",
