@@ -157,6 +157,7 @@ MUTANTS = [
         W + "dispatcher.py",
         "                and driver.position == claimed.first_position\n",
         "",
+        "tests/engine/test_residents.py tests/engine/test_lost_leases.py",
     ),
     Mutant(
         "a suspension does not look whether it is ready",
