@@ -130,6 +130,7 @@ class Chaos:
                     pass
                 except (StorageError, CommitUnknown):
                     self.told.refused += 1
+                    self.thaw()  # it may be one who stood still that holds the lock
                     self.storage.close()
                     self.storage = SqliteStorage(self.path)
                     continue
