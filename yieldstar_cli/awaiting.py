@@ -24,7 +24,7 @@ R_co = TypeVar("R_co", covariant=True)
 Moment = datetime | int | float
 
 #: How long one rests between looks, in seconds: short at first, then longer.
-SHORTEST_REST = 0.0005
+SHORTEST_REST = 0.001
 LONGEST_REST = 0.1
 #: After how many looks without a change the record is read all the same.
 LOOKS = 20
