@@ -129,12 +129,14 @@ MUTANTS = [
         S + "writer.py",
         "            if stands > self._batch:\n",
         "            if stands > self._batch + 1:\n",
+        "tests/storage/test_writer.py tests/storage/test_writer_faults.py",
     ),
     Mutant(
         "a commit of unknown fate is taken for one",
         S + "writer.py",
         "            if stands > self._batch:\n",
         "            if stands >= self._batch:\n",
+        "tests/storage/test_writer.py tests/storage/test_writer_faults.py",
     ),
     Mutant(
         "a change of a store does not look at the version",
