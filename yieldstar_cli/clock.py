@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LAST_MOMENT = 253_402_300_799_999
 #: The longest span that may be asked for: it must keep every moment before LAST_MOMENT.
 LONGEST_SPAN = 100 * 365 * 86_400_000
+#: Milliseconds that only the rounding of a number makes.
+NO_TIME = 1e-6
 
 
 class Clock(Protocol):
@@ -85,6 +87,10 @@ def span_ms(span: str | float | timedelta, *, what: str = "a duration") -> int:
         raise ValueError(f"{what} must be a number, not {span!r}")
     if abs(ms) > LONGEST_SPAN:
         raise ValueError(f"{what} of {span!r} is beyond a hundred years")
+    # 4.017 * 1000 is a little more than 4017: what is left of a nanosecond is no time.
+    nearest = round(ms)
+    if nearest and abs(ms - nearest) < NO_TIME:
+        return nearest
     # Up, never down: a timer must not fire early.
     whole = int(ms)
     return whole + 1 if ms > whole else whole

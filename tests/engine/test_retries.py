@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.helpers import START, MakeRig, Rig, called, keys
@@ -167,6 +167,7 @@ def test_jitter_makes_pauses_longer_and_is_the_same_on_every_replay(rig: MakeRig
     st.integers(1, 10**6),
     st.floats(0, 1, exclude_max=True),
 )
+@example(4017, 1.0, 4017, 0.5, 1, 0.9999999999999998)  # 4.017 s were 4018 ms
 def test_every_pause_is_between_nothing_and_the_longest_and_its_jitter(
     first: int, factor: float, longest: int, jitter: float, failed: int, chance: float
 ) -> None:

@@ -99,6 +99,9 @@ def test_a_secret_from_stdin_is_in_no_list_of_processes(shop: Shop) -> None:
     process.stdin.write(f'{{"order": 1, "note": "{SECRET}"')
     process.stdin.flush()
 
+    # A process that has just begun has no command line for a moment.
+    while not readable(Path(f"/proc/{process.pid}/cmdline")):
+        assert process.poll() is None, process.communicate()
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path)]
     process.stdin.write("}")
     process.communicate()
