@@ -28,6 +28,8 @@ from yieldstar_cli.storage.sqlite.storage import SqliteStorage
 LEASE = "2s"
 #: A file may grow to this many bytes in a worker that has a quota.
 QUOTA = 3_000_000
+#: What goes wrong, one after the other.
+KINDS = ("kill", "freeze", "lock", "kill", "quota")
 
 
 @dataclass
@@ -108,7 +110,7 @@ class Chaos:
                     if not some:
                         time.sleep(0.02)
                 last = time.monotonic()
-                self.trouble()
+                self.trouble(KINDS[done % len(KINDS)])
             self.finish()
         finally:
             for worker in self.workers:
@@ -137,10 +139,10 @@ class Chaos:
                 break
         return count
 
-    def trouble(self) -> None:
+    def trouble(self, kind: str) -> None:
         """Something goes wrong."""
         index = self.dice.randrange(len(self.workers))
-        match self.dice.choice(("kill", "kill", "freeze", "lock", "quota")):
+        match kind:
             case "kill":
                 self.replace(index)
                 self.told.kills += 1
