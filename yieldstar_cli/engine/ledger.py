@@ -163,6 +163,7 @@ class Ledger:
         self.performing.clear()
         self.asks.clear()
         self.actions.clear()
+        self.effects.clear()
         self.touched.clear()
         self.carried.clear()
 
