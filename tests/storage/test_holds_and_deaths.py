@@ -203,6 +203,20 @@ def test_the_back_off_doubles_to_five_minutes() -> None:
     assert pause_ms(10_000) == 300_000
 
 
+def test_a_worker_that_was_ended_claims_nothing_more(
+    storage: SqliteStorage, clock: ManualClock, worker: int
+) -> None:
+    """spec L2, L3; case 85: it stood still meanwhile; nobody would ever take its claims back."""
+    admit(storage, "a")
+    stood_still = new_worker(storage, clock.now_ms(), name="stood still")
+    storage.workers.bury(stood_still, "lease ended", {}, max_deaths=MAX_DEATHS)
+
+    late = claim(storage, clock.now_ms(), stood_still)
+
+    assert late == []
+    assert ids(claim(storage, clock.now_ms(), worker)) == ["a"]
+
+
 def test_a_dead_worker_s_claims_come_back(
     storage: SqliteStorage, clock: ManualClock, worker: int
 ) -> None:
